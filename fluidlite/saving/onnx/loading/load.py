@@ -17,7 +17,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.saving.onnx.loading import rules as _rules  # noqa: F401
 from fluidlite.saving.onnx.loading.files import OnnxFile
 from fluidlite.saving.onnx.loading.graph import GraphReader
-from fluidlite.saving.onnx.loading.values import Value
+from fluidlite.saving.onnx.loading.values import OnnxValue
 from fluidlite.saving.variables import put_values
 from fluidlite.values.scope import Scope
 
@@ -78,7 +78,7 @@ def _fed(graph: GraphReader, info: Any) -> str:
         need_check_feed=True,
         stop_gradient=True,
     )
-    graph.define(info.name, Value(var))
+    graph.define(info.name, OnnxValue(var))
     return str(info.name)
 
 

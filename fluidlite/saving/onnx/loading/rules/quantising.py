@@ -26,27 +26,38 @@ def _check(op: NodeView) -> None:
 @reads("QuantizeLinear")
 def _quantize(op: NodeView) -> None:
     _check(op)
-    x, scale = op.x(), op.x(1)
+    second = op.x(1)
+    x, scale = op.x(), second
     number = op.attr("output_dtype")
     dtype = op.graph.file.dtype(number, "its result") if number else np.dtype(np.uint8)
     dtype = op.dtype(2) if op.has(2) else dtype
     limits = np.iinfo(dtype)
-    steps = op.two("elementwise_div", x, _along(op, scale, scale))
+    result = _along(op, scale, scale)
+    steps = op.two("elementwise_div", x, result)
     made = rounded(op, steps)
     if op.has(2):
-        zero = op.cast(op.x(2), op.dtype())
+        third = op.x(2)
+        zero = op.cast(third, op.dtype())
         made = op.two("elementwise_add", made, _along(op, zero, scale))
-    made = op.two("elementwise_max", made, op.fixed(limits.min, op.dtype()))
-    made = op.two("elementwise_min", made, op.fixed(limits.max, op.dtype()))
-    op.put(op.cast(made, dtype))
+    constant = op.fixed(limits.min, op.dtype())
+    made = op.two("elementwise_max", made, constant)
+    fixed = op.fixed(limits.max, op.dtype())
+    made = op.two("elementwise_min", made, fixed)
+    cast = op.cast(made, dtype)
+    op.put(cast)
 
 
 @reads("DequantizeLinear")
 def _dequantize(op: NodeView) -> None:
     _check(op)
     scale = op.x(1)
-    made = op.cast(op.x(), op.dtype(1))
+    x = op.x()
+    dtype = op.dtype(1)
+    made = op.cast(x, dtype)
     if op.has(2):
-        zero = op.cast(op.x(2), op.dtype(1))
-        made = op.two("elementwise_sub", made, _along(op, zero, scale))
-    op.put(op.two("elementwise_mul", made, _along(op, scale, scale)))
+        third = op.x(2)
+        zero = op.cast(third, op.dtype(1))
+        result = _along(op, zero, scale)
+        made = op.two("elementwise_sub", made, result)
+    product = op.two("elementwise_mul", made, _along(op, scale, scale))
+    op.put(product)

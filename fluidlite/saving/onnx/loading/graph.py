@@ -75,7 +75,9 @@ class OpenGraph:
     """A graph, and how many of its nodes have been read."""
 
     def __init__(self, graph: Any, repeats: bool) -> None:
-        self.graph, self.repeats, self.done = graph, repeats, 0
+        self.graph = graph
+        self.repeats = repeats
+        self.done = 0
 
     def later(self) -> Iterator[str]:
         """The names that nodes behind the current one read, and those of the results."""
@@ -120,7 +122,8 @@ class GraphReader:
     """
 
     def __init__(self, file: OnnxFile, program: Program) -> None:
-        self.file, self.program = file, program
+        self.file = file
+        self.program = program
         self.values: ChainMap[str, OnnxValue] = ChainMap()
         self.weights: dict[str, Array] = {}
         self.taken: set[str] = {"", "feed", "fetch", "@EMPTY@"}
@@ -245,7 +248,9 @@ class NodeView:
     """
 
     def __init__(self, graph: GraphReader, node: Any) -> None:
-        self.graph, self.node, self.kind = graph, node, node.op_type
+        self.graph = graph
+        self.node = node
+        self.kind = node.op_type
         self.opset = graph.file.opset
         is_own = node.domain in ("", "ai.onnx")
         self.schema: Any = _schema(node.op_type, self.opset) if is_own else None
@@ -258,10 +263,12 @@ class NodeView:
         if self.schema is None:
             where = f"of {self.node.domain!r}" if self.node.domain else f"in opset {self.opset}"
             raise self.error(f"there is no such op {where}")
-        least, most = self.schema.min_input, self.schema.max_input
+        least = self.schema.min_input
+        most = self.schema.max_input
         if not least <= len(self.node.input) <= most:
             raise self.malformed(f"it has {len(self.node.input)} inputs, and needs {least} to {most}")
-        least, most = self.schema.min_output, self.schema.max_output
+        least = self.schema.min_output
+        most = self.schema.max_output
         if not least <= len(self.node.output) <= most:
             raise self.malformed(f"it has {len(self.node.output)} outputs, and may have {least} to {most}")
         for each in self.node.attribute:
@@ -514,7 +521,8 @@ class NodeView:
 
     def transposed(self, x: Variable, order: Sequence[int]) -> Variable:
         """Dimensions in another order."""
-        return self.emit("transpose2", {"X": x}, {"axis": list(order)})
+        listed = list(order)
+        return self.emit("transpose2", {"X": x}, {"axis": listed})
 
     def unsqueezed(self, x: Variable, axes: Sequence[int]) -> Variable:
         """With dimensions of 1 at these places of the result."""
@@ -525,7 +533,8 @@ class NodeView:
         if not axes:
             return x
         scalar = len(set(axes)) == len(x.shape)
-        return self.emit("squeeze2", {"X": x}, {"axes": list(axes)}, scalar=scalar)
+        listed = list(axes)
+        return self.emit("squeeze2", {"X": x}, {"axes": listed}, scalar=scalar)
 
     def sizes(self, x: Variable) -> Variable:
         """All sizes of a variable, in int64."""
@@ -533,7 +542,8 @@ class NodeView:
 
     def reshaped(self, x: Variable, sizes: Sequence[int]) -> Variable:
         """The same elements in another shape: 0 keeps a size, and -1 is what is left."""
-        return self.emit("reshape2", {"X": x}, {"shape": list(sizes)}, scalar=not sizes)
+        listed = list(sizes)
+        return self.emit("reshape2", {"X": x}, {"shape": listed}, scalar=not sizes)
 
     def part(self, x: Variable, axis: int, start: int, end: int) -> Variable:
         """A range along a dimension."""
@@ -555,7 +565,8 @@ def _plain(value: Any) -> Any:
 
 def parts_of_shape(var: Variable, shape: Sequence[int]) -> Array:
     """The parts of a variable's shape."""
-    found = np.empty(len(shape), object)
+    count = len(shape)
+    found = np.empty(count, object)
     for axis, size in enumerate(shape):
         found[axis] = size if size >= 0 else RunSize(var.name, axis)
     return found

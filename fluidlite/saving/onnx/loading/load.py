@@ -70,8 +70,9 @@ def _fed(graph: GraphReader, info: Any) -> str:
     shape = [size.dim_value if size.HasField("dim_value") else -1 for size in tensor.shape.dim]
     if any(size < -1 for size in shape):
         raise FormatError(f"input {info.name!r} has the shape {shape}")
+    name = graph.name(info.name)
     var = graph.block.create_var(
-        name=graph.name(info.name),
+        name=name,
         shape=shape,
         dtype=to_vartype(dtype),
         is_data=True,

@@ -173,7 +173,8 @@ class _LoopReader:
                 for var, info, old, new in zip(self.carried, self.body.input[2:], shapes, ends, strict=True)
             ]
             for var, shape in zip(self.carried, merged, strict=True):
-                var.desc.set_shape(list(shape))
+                listed = list(shape)
+                var.desc.set_shape(listed)
             if merged == shapes:
                 return block
             # sizes that change from pass to pass are unknown from the start
@@ -247,7 +248,8 @@ def _loop(op: NodeView) -> None:
     loop = _LoopReader(op)
     parent = op.graph.block
     block = loop.read_body()
-    scopes = parent.create_var(name=op.graph.name("scopes"), type=VarType.STEP_SCOPES)
+    name = op.graph.name("scopes")
+    scopes = parent.create_var(name=name, type=VarType.STEP_SCOPES)
     made = _outer(block, read_by)
     result = _outer(block, written_by)
     parent.append_op(
@@ -285,7 +287,8 @@ def recurrent(
         kept = [op.one("assign", state) for state in after]
         ends = []
         for var in made:
-            end = block.create_var(name=op.graph.name(op.node.output[-1] or "rows"))
+            name = op.graph.name(op.node.output[-1] or "rows")
+            end = block.create_var(name=name)
             _assign(op, var, end)
             ends.append(end)
     count = wholes[0].shape[0]
@@ -314,8 +317,9 @@ def _append_recurrent(
     given = {var.name for var in (*inputs, *states)}
     scopes = parent.create_var(name=op.graph.name("scopes"), type=VarType.STEP_SCOPES)
     read = _outer(attrs["sub_block"], read_by)
+    listed = list(inputs)
     slots = {
-        "inputs": list(inputs),
+        "inputs": listed,
         "initial_states": list(states),
         "parameters": [name for name in read if name not in given],
     }
@@ -369,7 +373,8 @@ def last_of(op: NodeView, rows: Variable, reverse: bool = False) -> Variable:
 def _sequence_empty(op: NodeView) -> None:
     number = op.attr("dtype")
     dtype = np.dtype(np.float32) if number is None else op.graph.file.dtype(number, "its result")
-    op.put(op.new(dtype=dtype.name, type=VarType.LOD_TENSOR_ARRAY))
+    new = op.new(dtype=dtype.name, type=VarType.LOD_TENSOR_ARRAY)
+    op.put(new)
 
 
 @reads("SequenceConstruct")
@@ -391,7 +396,8 @@ def _write(op: NodeView, value: Variable, index: Variable, array: Variable) -> N
     op.graph.block.append_op(
         type="write_to_array", inputs={"X": [value], "I": [index]}, outputs={"Out": [array]}
     )
-    array.desc.set_shape(list(sizes))
+    listed = list(sizes)
+    array.desc.set_shape(listed)
     op.graph.entries[array.name] = sizes
 
 
@@ -423,7 +429,8 @@ def _sequence_at(op: NodeView) -> None:
     array = op.x()
     second = op.x(1)
     made = op.emit("read_from_array", {"X": array, "I": second})
-    made.desc.set_shape(list(array.shape))
+    listed = list(array.shape)
+    made.desc.set_shape(listed)
     op.put(made)
 
 

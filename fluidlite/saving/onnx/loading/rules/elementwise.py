@@ -217,7 +217,8 @@ def _pow(op: NodeView) -> None:
 def _mod(op: NodeView) -> None:
     """The remainder has the sign of the divisor, or with `fmod` that of the dividend."""
     second = op.x(1)
-    x, y = op.x(0), second
+    x = op.x(0)
+    y = second
     if not op.attr("fmod"):
         made = op.two("elementwise_mod", x, y)
         op.put(made)

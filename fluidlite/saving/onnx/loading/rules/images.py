@@ -38,7 +38,8 @@ def _resize(op: NodeView) -> None:
     rounding = op.attr("nearest_mode") if mode == "nearest" else ""
     if way == "half_pixel" and rounding.startswith("round_prefer") and _is_whole_factor(op):
         # each pixel several times: no new one lies half-way between two
-        way, rounding = "asymmetric", "floor"
+        way = "asymmetric"
+        rounding = "floor"
     attrs: dict[str, Any] | None = _WAYS.get((mode, way, rounding))
     if attrs is None:
         raise op.error(f"the ways {mode!r}, {way!r}, {rounding!r} are together nothing that fluid has")
@@ -122,7 +123,8 @@ def _with_sizes(
         return
     fourth = op.x(3)
     cast = op.cast(fourth, np.int32)
-    row = row_of(op, cast, len(axes))
+    count = len(axes)
+    row = row_of(op, cast, count)
     inputs["SizeTensor"] = [op.fixed([1], np.int32)] * more + row[first:]
 
 
@@ -180,7 +182,8 @@ def _grid_sample(op: NodeView) -> None:
     if mode != "bilinear":
         raise op.error(f"its attribute 'mode' is {op.attr('mode')!r}, and the rule knows 'linear' alone")
     padding_mode = op.attr("padding_mode")
-    attrs = {"mode": mode, "padding_mode": padding_mode, "align_corners": bool(op.attr("align_corners"))}
+    align_corners = bool(op.attr("align_corners"))
+    attrs = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
     x = op.x()
     second = op.x(1)
     made = op.emit("grid_sampler", {"X": x, "Grid": second}, attrs, slot="Output")

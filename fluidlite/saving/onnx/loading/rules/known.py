@@ -112,7 +112,8 @@ def _where(op: NodeView, condition: Array, yes: Array, no: Array) -> tuple[Array
     ):
         return None
     chosen = np.empty(np.broadcast(condition, yes, no).shape, object)
-    chosen[...] = np.where(condition.astype(bool), yes, no)
+    converted = condition.astype(bool)
+    chosen[...] = np.where(converted, yes, no)
     dtype = op.dtype(1)
     return chosen, dtype
 
@@ -129,7 +130,8 @@ def _cast(op: NodeView, x: Array) -> tuple[Array, Any] | None:
     found = x.astype(op.dtype())
     if dtype.kind in "iu" and (not np.isfinite(found).all() or (abs(found) > 2**31).any()):
         return None
-    return found.astype(dtype).astype(object), dtype
+    converted = found.astype(dtype).astype(object)
+    return converted, dtype
 
 
 # ----------------------------------------------------------------------- sizes
@@ -159,7 +161,8 @@ def _product(op: NodeView, x: Array, axes: Array | None = None) -> Array | None:
         return None
     op.idle("axes", "noop_with_empty_axes")
     found = np.empty((1,) if op.attr("keepdims") and x.ndim else (), object)
-    found[...] = math.prod(x.reshape(-1))
+    reshaped = x.reshape(-1)
+    found[...] = math.prod(reshaped)
     return found
 
 
@@ -207,7 +210,8 @@ def _gather(op: NodeView, x: Array, index: Array) -> Array | None:
     if x.size * index.size > MOST_PARTS**2:
         return None
     found = np.empty((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), object)
-    found[...] = np.take(x, index.astype(np.int64), axis)
+    converted = index.astype(np.int64)
+    found[...] = np.take(x, converted, axis)
     return found
 
 
@@ -216,7 +220,8 @@ def _slice(op: NodeView, x: Array, *bounds: Array | None) -> Array | None:
     known: list[list[Any] | None] = [None if each is None else list(each.reshape(-1)) for each in bounds]
     if any(each is None or isinstance(each, RunSize) for some in known for each in some or ()):
         return None
-    starts, ends = known[0] or [], known[1] or []
+    starts = known[0] or []
+    ends = known[1] or []
     axes = known[2] if len(known) > 2 and known[2] is not None else range(len(starts))
     steps = known[3] if len(known) > 3 and known[3] is not None else [1] * len(starts)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
@@ -236,14 +241,16 @@ def _python_end(end: int, size: int, step: int) -> int | None:
 def _unsqueeze(op: NodeView, x: Array, axes: Array) -> Array | None:
     rank = x.ndim + axes.size
     places = [op.axis(int(axis), rank) for axis in axes.reshape(-1)]
-    return np.expand_dims(x, tuple(places))
+    listed = tuple(places)
+    return np.expand_dims(x, listed)
 
 
 @folds("Squeeze")
 def _squeeze(op: NodeView, x: Array, axes: Array | None = None) -> Array | None:
     if axes is None:
         return x.reshape([size for size in x.shape if size != 1])
-    return np.squeeze(x, tuple(op.axis(int(axis), x.ndim) for axis in axes.reshape(-1)))
+    listed = tuple(op.axis(int(axis), x.ndim) for axis in axes.reshape(-1))
+    return np.squeeze(x, listed)
 
 
 @folds("Reshape")

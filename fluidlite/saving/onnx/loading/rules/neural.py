@@ -140,7 +140,8 @@ def _pool(op: NodeView) -> None:
     if set(windows.dilations) != {1}:
         raise op.error(f"its attribute 'dilations' is {windows.dilations}, and the rule knows 1 alone")
     is_max = op.kind == "MaxPool"
-    attrs = {**windows.attrs, "ksize": windows.window, "ceil_mode": bool(op.attr("ceil_mode"))}
+    ceil_mode = bool(op.attr("ceil_mode"))
+    attrs = {**windows.attrs, "ksize": windows.window, "ceil_mode": ceil_mode}
     exclusive = is_max or not op.attr("count_include_pad")
     x = windows.widened(op, op.x())
     if attrs["ceil_mode"]:
@@ -273,7 +274,8 @@ def _per_channel(op: NodeView, made: Variable, scale: Variable, bias: Variable) 
 def _instance_norm(op: NodeView) -> None:
     epsilon = op.attr("epsilon")
     x = op.x()
-    made = _centred(op, x, list(range(2, op.rank())), epsilon)
+    listed = list(range(2, op.rank()))
+    made = _centred(op, x, listed, epsilon)
     second = op.x(1)
     third = op.x(2)
     result = _per_channel(op, made, second, third)
@@ -286,7 +288,8 @@ def _layer_norm(op: NodeView) -> None:
     if op.attr("stash_type") != 1:
         raise op.error(f"its attribute 'stash_type' is {op.attr('stash_type')}, and the rule knows 1 alone")
     second = op.x(1)
-    x, scale = op.x(), second
+    x = op.x()
+    scale = second
     axis = op.axis(op.attr("axis"))
     epsilon = op.attr("epsilon")
     inside = tuple(x.shape[axis:])
@@ -298,7 +301,8 @@ def _layer_norm(op: NodeView) -> None:
         result = op.emit("layer_norm", inputs, attrs, slot="Y", others=("Mean", "Variance"))
         op.put(result)
         return
-    made = _centred(op, x, list(range(axis, op.rank())), epsilon)
+    listed = list(range(axis, op.rank()))
+    made = _centred(op, x, listed, epsilon)
     for each, type in zip(weights, ("elementwise_mul", "elementwise_add"), strict=False):
         made = op.two(type, made, each)
     op.put(made)

@@ -113,7 +113,8 @@ def _repeating(op: NodeView, x: Variable, pairs: Sequence[tuple[int, int]], mode
     flat += [0] * (6 - len(flat))
     result = op.one("pad3d", wide, paddings=flat, mode=mode)
     made = op.squeezed(result, new)
-    return op.transposed(made, sorted(range(len(order)), key=order.__getitem__))
+    ordered = sorted(range(len(order)), key=order.__getitem__)
+    return op.transposed(made, ordered)
 
 
 def _computed_pads(op: NodeView, axes: Sequence[int]) -> None:
@@ -158,7 +159,8 @@ def _from_front(op: NodeView, index: int, axis: int) -> Variable:
     if known is not None and (size >= 0 or (known >= 0).all()):
         if known.size and size >= 0 and not (-size <= known.min() and known.max() < size):
             raise op.malformed(f"its indices reach from {known.min()} to {known.max()}, in a size of {size}")
-        return op.fixed(np.where(known < 0, known + max(size, 0), known), known.dtype)
+        chosen = np.where(known < 0, known + max(size, 0), known)
+        return op.fixed(chosen, known.dtype)
     ids = op.cast(op.x(index), np.int64)
     if size >= 0:
         whole = op.fixed(size, np.int64)
@@ -178,7 +180,8 @@ def _from_front(op: NodeView, index: int, axis: int) -> Variable:
 def _gather(op: NodeView) -> None:
     axis = op.axis(op.attr("axis"))
     result = _from_front(op, 1, axis)
-    x, ids = op.x(), result
+    x = op.x()
+    ids = result
     shape = tuple(ids.shape)
     if len(shape) < 2:
         scalar = not shape and len(x.shape) == 1
@@ -192,7 +195,9 @@ def _gather(op: NodeView) -> None:
 
 def _split_axis(op: NodeView, made: Variable, axis: int, ids: Variable) -> Variable:
     """A result whose dimension `axis` gets the shape of the indices."""
-    before, between, behind = list(made.shape[:axis]), list(ids.shape), list(made.shape[axis + 1 :])
+    before = list(made.shape[:axis])
+    between = list(ids.shape)
+    behind = list(made.shape[axis + 1 :])
     target = [0] * len(before) + between + behind
     if target.count(-1) <= 1:
         return op.reshaped(made, target)
@@ -202,7 +207,8 @@ def _split_axis(op: NodeView, made: Variable, axis: int, ids: Variable) -> Varia
     rows += [op.part(sizes, 0, axis + 1, len(made.shape))] if behind else []
     whole = op.emit("concat", {"X": rows}, {"axis": 0})
     declared = before + between + behind
-    result = row_of(op, whole, len(declared))
+    count = len(declared)
+    result = row_of(op, whole, count)
     return op.emit("reshape2", {"X": made, "ShapeTensor": result}, {"shape": declared})
 
 
@@ -210,7 +216,8 @@ def _split_axis(op: NodeView, made: Variable, axis: int, ids: Variable) -> Varia
 def _gather_elements(op: NodeView) -> None:
     axis = op.axis(op.attr("axis"))
     made = _from_front(op, 1, axis)
-    x, ids = op.x(), made
+    x = op.x()
+    ids = made
     others = [at for at in range(op.rank()) if at != axis]
     if any(x.shape[at] != ids.shape[at] or x.shape[at] < 0 for at in others):
         # of the other dimensions it takes as many as there are indices
@@ -223,7 +230,8 @@ def _cut(op: NodeView, x: Variable, ids: Variable, axes: Sequence[int]) -> Varia
     """The front of x, as large as the indices in some dimensions."""
     if min(ids.shape, default=0) >= 0:
         ends = [ids.shape[at] for at in axes]
-        return op.emit("slice", {"Input": x}, {"axes": list(axes), "starts": [0] * len(ends), "ends": ends})
+        listed = list(axes)
+        return op.emit("slice", {"Input": x}, {"axes": listed, "starts": [0] * len(ends), "ends": ends})
     sizes = op.sizes(ids)
     row = row_of(op, sizes, len(ids.shape))
     count = len(axes)
@@ -235,7 +243,8 @@ def _cut(op: NodeView, x: Variable, ids: Variable, axes: Sequence[int]) -> Varia
 def _gather_nd(op: NodeView) -> None:
     batch_dims = op.attr("batch_dims")
     made = _places(op, 1, batch_dims)
-    x, ids = op.x(), made
+    x = op.x()
+    ids = made
     result = op.emit("gather_nd", {"X": x, "Index": ids})
     op.put(result)
 
@@ -298,9 +307,11 @@ def _one_hot(op: NodeView) -> None:
     constant = op.fixed(0, np.int64)
     is_less = op.two("less_than", ids, constant)
     negative = op.cast(is_less, np.int64)
-    scaled = op.one("scale", negative, scale=float(depth))
+    number = float(depth)
+    scaled = op.one("scale", negative, scale=number)
     ids = op.two("elementwise_add", ids, scaled)
-    fixed = op.fixed(np.arange(depth).reshape(shape), np.int64)
+    reshaped = np.arange(depth).reshape(shape)
+    fixed = op.fixed(reshaped, np.int64)
     is_here = op.two("equal", ids, fixed)
     off, on = (op.fixed(each, op.dtype(2)) for each in op.array(2))
     condition, yes, no = expanded_alike(op, is_here, on, off)
@@ -321,7 +332,8 @@ def _trilu(op: NodeView) -> None:
 def _scatter_nd(op: NodeView) -> None:
     reduction = op.attr("reduction")
     third = op.x(2)
-    x, updates = op.x(), third
+    x = op.x()
+    updates = third
     depth = op.shape(1)[-1]
     if reduction == "add":
         result = op.emit("scatter_nd_add", {"X": x, "Index": _places(op, 1), "Updates": updates})
@@ -360,7 +372,9 @@ def _scatter_elements(op: NodeView) -> None:
         )
     made = _from_front(op, 1, axis)
     third = op.x(2)
-    x, ids, updates = op.x(), made, third
+    x = op.x()
+    ids = made
+    updates = third
     others = [at for at in range(op.rank()) if at != axis]
     if any(x.shape[at] != ids.shape[at] for at in others):
         raise op.error(f"its indices{list(ids.shape)} leave rows of {list(x.shape)} out")

@@ -27,7 +27,8 @@ def _check(op: NodeView) -> None:
 def _quantize(op: NodeView) -> None:
     _check(op)
     second = op.x(1)
-    x, scale = op.x(), second
+    x = op.x()
+    scale = second
     number = op.attr("output_dtype")
     dtype = op.graph.file.dtype(number, "its result") if number else np.dtype(np.uint8)
     dtype = op.dtype(2) if op.has(2) else dtype

@@ -36,7 +36,8 @@ class _GatedLayer:
         if op.attr("activation_alpha") or op.attr("activation_beta"):
             raise op.error("its activations have numbers of their own")
         array = op.array(1)
-        self.weight, self.recurrence = array, op.array(2)
+        self.weight = array
+        self.recurrence = op.array(2)
         gates = _GATES[op.kind]
         self.size = self.recurrence.shape[-1]
         shapes = (self.directions, gates * self.size)
@@ -62,7 +63,8 @@ class _GatedLayer:
         batch = self.op.shape()[1]
         shape = [self.directions, batch, self.size]
         if batch >= 0:
-            return self.op.fixed(np.zeros(shape), self.weight.dtype)
+            zeros = np.zeros(shape)
+            return self.op.fixed(zeros, self.weight.dtype)
         attrs = {"shape": shape, "input_dim_idx": 1, "output_dim_idx": 1, "dtype": self.op.x().dtype}
         return self.op.emit("fill_constant_batch_size_like", {"Input": self.op.x()}, {**attrs, "value": 0.0})
 
@@ -86,14 +88,16 @@ def _layer(op: NodeView) -> None:
 
 def _ordered(rows: Array, order: Sequence[int]) -> Array:
     """Rows of gates in another order."""
-    parts = np.split(rows, len(order), axis=0)
+    count = len(order)
+    parts = np.split(rows, count, axis=0)
     return np.concatenate([parts[place] for place in order], axis=0)
 
 
 def _as_rnn(layer: _GatedLayer) -> None:
     op = layer.op
     order = _ORDERS[op.kind]
-    weights, biases = [], []
+    weights = []
+    biases = []
     for at in range(layer.directions):
         weights += [layer.weight[at], layer.recurrence[at]]
         biases += np.split(layer.biases[at], 2)
@@ -129,8 +133,10 @@ def _step_by_step(layer: _GatedLayer) -> None:
     op = layer.op
     if op.has(4):
         raise op.error("sequences have lengths, and its gates are not those of the op rnn")
-    x, states = op.x(), layer.states()
-    rows, lasts = [], []
+    x = op.x()
+    states = layer.states()
+    rows = []
+    lasts = []
     for at in range(layer.directions):
         firsts = [op.squeezed(op.part(state, 0, at, at + 1), [0]) for state in states]
         entry, cell = _CELLS[op.kind](layer, at)

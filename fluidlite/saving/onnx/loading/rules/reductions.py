@@ -118,7 +118,8 @@ def _lp_norm(op: NodeView) -> None:
 def _top(op: NodeView) -> None:
     op.idle("sorted")
     axis = op.axis(op.attr("axis"))
-    attrs = {"axis": axis, "largest": bool(op.attr("largest")), "sorted": True}
+    largest = bool(op.attr("largest"))
+    attrs = {"axis": axis, "largest": largest, "sorted": True}
     x = op.x()
     inputs = {"X": x}
     known = op.value(1).array
@@ -131,7 +132,8 @@ def _top(op: NodeView) -> None:
 
 @reads("CumSum")
 def _cumsum(op: NodeView) -> None:
-    axis = op.axis(int(op.array(1).reshape(-1)[0]))
+    number = int(op.array(1).reshape(-1)[0])
+    axis = op.axis(number)
     flags = {name: bool(op.attr(name)) for name in ("exclusive", "reverse")}
     x = op.x()
     counts = op.one("cumsum", x, axis=axis, **flags)
@@ -167,8 +169,11 @@ def _matmul(op: NodeView) -> None:
 def _gemm(op: NodeView) -> None:
     x = op.x(0)
     second = op.x(1)
-    made = _product(op, x, second, bool(op.attr("transA")), bool(op.attr("transB")))
-    alpha, beta = op.attr("alpha"), op.attr("beta")
+    transA = bool(op.attr("transA"))
+    transB = bool(op.attr("transB"))
+    made = _product(op, x, second, transA, transB)
+    alpha = op.attr("alpha")
+    beta = op.attr("beta")
     made = op.one("scale", made, scale=alpha) if alpha != 1 else made
     if op.has(2):
         bias = op.x(2)

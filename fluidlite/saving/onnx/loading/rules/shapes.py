@@ -38,7 +38,8 @@ _CONSTANTS: dict[str, Any] = {
 def _shape(op: NodeView) -> None:
     start = op.attr("start")
     end = op.attr("end")
-    first, last = start, end
+    first = start
+    last = end
     x = op.x()
     whole = op.sizes(x)
     if first or last is not None:
@@ -59,7 +60,8 @@ def _parts(op: NodeView, place: int) -> list[Any]:
     """The numbers of an input that says a shape, None where they are not known."""
     value = op.value(place)
     if value.parts is not None:
-        return list(value.parts.reshape(-1))
+        reshaped = value.parts.reshape(-1)
+        return list(reshaped)
     if len(value.shape) != 1 or value.shape[0] < 0:
         raise op.error(f"the shape in its input {place} has an unknown number of dimensions")
     return [None] * value.shape[0]
@@ -85,7 +87,8 @@ def _reshape(op: NodeView) -> None:
         op.put(reshaped)
         return
     second = op.x(1)
-    row = row_of(op, second, len(sizes))
+    count = len(sizes)
+    row = row_of(op, second, count)
     declared = [-1 if size is None else size for size in sizes]
     made = op.emit("reshape2", {"X": x, "ShapeTensor": row}, {"shape": declared})
     op.put(made)

@@ -261,7 +261,8 @@ def _loop(op: NodeView) -> None:
     op.put_all(loop.carried)
     for place, array in enumerate(loop.arrays, start=loop.count):
         attrs = {"axis": 0, "use_stack": True}
-        op.put(op.emit("tensor_array_to_tensor", {"X": array}, attrs, others=("OutIndex",)), place)
+        found = op.emit("tensor_array_to_tensor", {"X": array}, attrs, others=("OutIndex",))
+        op.put(found, place)
 
 
 # ----------------------------------------------------------------------- recurrences

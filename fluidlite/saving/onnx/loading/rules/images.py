@@ -220,7 +220,8 @@ def _roi_align(op: NodeView) -> None:
     second = op.x(1)
     rois = op.emit("gather", {"X": second, "Index": order}, {"axis": 0})
     x = op.x()
-    inputs = {"X": x, "ROIs": rois, "RoisNum": op.cast(counts, np.int32)}
+    converted = op.cast(counts, np.int32)
+    inputs = {"X": x, "ROIs": rois, "RoisNum": converted}
     made = op.emit("roi_align", inputs, attrs)
     taken = op.emit("gather", {"X": made, "Index": back}, {"axis": 0})
     op.put(taken)

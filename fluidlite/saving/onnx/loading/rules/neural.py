@@ -71,7 +71,8 @@ def _filter(op: NodeView) -> list[int]:
 
 @reads("Conv")
 def _conv(op: NodeView) -> None:
-    windows = _SlidingWindow(op, _filter(op))
+    found = _filter(op)
+    windows = _SlidingWindow(op, found)
     inputs = {"Input": windows.widened(op, op.x()), "Filter": windows.widened(op, op.x(1))}
     group = op.attr("group")
     attrs = {**windows.attrs, "dilations": windows.dilations, "groups": group}
@@ -89,7 +90,8 @@ def _biased(op: NodeView, made: Variable, place: int = 2) -> Variable:
 
 @reads("DeformConv")
 def _deform_conv(op: NodeView) -> None:
-    windows = _SlidingWindow(op, _filter(op))
+    found = _filter(op)
+    windows = _SlidingWindow(op, found)
     if len(windows.window) != 2 or windows.more or any(before != after for before, after in windows.pairs):
         raise op.error(f"its padding is {windows.pairs}, and the rule knows images with even padding alone")
     x = op.x()

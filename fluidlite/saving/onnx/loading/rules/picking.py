@@ -190,7 +190,8 @@ def _gather(op: NodeView) -> None:
         return
     reshaped = op.reshaped(ids, [-1])
     made = op.emit("gather", {"X": x, "Index": reshaped}, {"axis": axis})
-    op.put(_split_axis(op, made, axis, ids))
+    found = _split_axis(op, made, axis, ids)
+    op.put(found)
 
 
 def _split_axis(op: NodeView, made: Variable, axis: int, ids: Variable) -> Variable:
@@ -336,7 +337,8 @@ def _scatter_nd(op: NodeView) -> None:
     updates = third
     depth = op.shape(1)[-1]
     if reduction == "add":
-        result = op.emit("scatter_nd_add", {"X": x, "Index": _places(op, 1), "Updates": updates})
+        found = _places(op, 1)
+        result = op.emit("scatter_nd_add", {"X": x, "Index": found, "Updates": updates})
         op.put(result)
         return
     if reduction not in (None, "none"):

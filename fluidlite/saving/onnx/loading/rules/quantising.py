@@ -39,7 +39,8 @@ def _quantize(op: NodeView) -> None:
     if op.has(2):
         third = op.x(2)
         zero = op.cast(third, op.dtype())
-        made = op.two("elementwise_add", made, _along(op, zero, scale))
+        found = _along(op, zero, scale)
+        made = op.two("elementwise_add", made, found)
     constant = op.fixed(limits.min, op.dtype())
     made = op.two("elementwise_max", made, constant)
     fixed = op.fixed(limits.max, op.dtype())
@@ -60,5 +61,6 @@ def _dequantize(op: NodeView) -> None:
         zero = op.cast(third, op.dtype(1))
         result = _along(op, zero, scale)
         made = op.two("elementwise_sub", made, result)
-    product = op.two("elementwise_mul", made, _along(op, scale, scale))
+    found = _along(op, scale, scale)
+    product = op.two("elementwise_mul", made, found)
     op.put(product)

@@ -213,7 +213,8 @@ def _lstm(layer: _GatedLayer, at: int) -> tuple[Array, Cell]:
         scaled = op.two("elementwise_mul", entry, made)
         new = op.two("elementwise_add", kept, scaled)
         opened = op.one(gate, with_cell(opened, 1, new))
-        result = op.two("elementwise_mul", opened, op.one(out, new))
+        found = op.one(out, new)
+        result = op.two("elementwise_mul", opened, found)
         return [result, new]
 
     return of_x + of_h, cell
@@ -251,7 +252,8 @@ def _gru(layer: _GatedLayer, at: int) -> tuple[Array, Cell]:
         # (1 - z) candidate + z hidden
         difference = op.two("elementwise_sub", hidden, candidate)
         apart = op.two("elementwise_mul", update, difference)
-        return [op.two("elementwise_add", candidate, apart)]
+        found = op.two("elementwise_add", candidate, apart)
+        return [found]
 
     entry = of_x + np.concatenate([of_h[: 2 * size], np.zeros_like(of_h[2 * size :])])
     return entry, cell

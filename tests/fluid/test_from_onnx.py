@@ -144,7 +144,7 @@ def loop(body: list[Any], results: list[str], carried: list[str]) -> Any:
 
 
 def test_a_loop_whose_value_grows() -> None:
-    """Nothing may be concluded from the shape that it has at first."""
+    """The shape that it has at first says nothing of later passes."""
     body = [
         helper.make_node("Concat", ["v", "x"], ["w"], axis=0),
         helper.make_node("Shape", ["v"], ["size"]),

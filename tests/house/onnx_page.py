@@ -79,9 +79,13 @@ weights go into the global scope, or into the one that is named.
 ```python
 import fluidlite as fluid
 import numpy as np
+from fluidlite.saving.onnx.export import onnx_model
 
-program, feeds, fetches = fluid.io.load_onnx("saved.onnx")
 exe = fluid.Executor(fluid.CPUPlace())
+saved, feeds, fetches = fluid.io.load_inference_model("saved", exe)
+with open("saved.onnx", "wb") as out:
+    out.write(onnx_model(saved, feeds, [var.name for var in fetches]))
+program, feeds, fetches = fluid.io.load_onnx("saved.onnx")
 (y,) = exe.run(program, feed={{feeds[0]: np.ones((2, 4), "float32")}}, fetch_list=fetches)
 print(feeds, fetches[0].shape, y.shape)
 ```

@@ -31,6 +31,7 @@ _OTHER_NAMES = {
     "fluidlite/paddle/tensor/": "functions of 2.x",
     "fluidlite/paddle/sparse/": "functions of 2.x that are refused",
     "fluidlite/paddle/static/nn/": "functions of 2.x",
+    "fluidlite/saving/onnx/loading/rules/recurrent.py": _ACTIVATIONS,
     "fluidlite/saving/onnx/rules/recurrent.py": _ACTIVATIONS,
     "fluidlite/saving/onnx/rules/scalars.py": "functions in expressions of scalars",
 }

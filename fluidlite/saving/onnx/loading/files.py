@@ -94,7 +94,8 @@ class OnnxFile:
         name = entries.get("location", "")
         try:
             data = self._other(name)
-            start, length = int(entries.get("offset") or 0), int(entries.get("length") or size)
+            start = int(entries.get("offset") or 0)
+            length = int(entries.get("length") or size)
         except (FileNotFoundError, ValueError):
             raise FormatError(
                 f"tensor {tensor.name!r} lies in {name!r}, which is no file in the folder of the model"

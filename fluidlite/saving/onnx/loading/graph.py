@@ -22,7 +22,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.onnx.graph import onnx_package
 from fluidlite.saving.onnx.loading.files import OnnxFile
-from fluidlite.saving.onnx.loading.values import MOST_PARTS, Size, Value, constant_of
+from fluidlite.saving.onnx.loading.values import MOST_PARTS, OnnxValue, RunSize, constant_of
 
 __all__ = ["FOLDS", "NOT_READ", "READERS", "GraphReader", "NodeView", "folds", "parts_of_shape", "reads"]
 
@@ -71,11 +71,13 @@ def _schema(kind: str, opset: int) -> Any:
         return None
 
 
-class Level:
+class OpenGraph:
     """A graph, and how many of its nodes have been read."""
 
     def __init__(self, graph: Any, repeats: bool) -> None:
-        self.graph, self.repeats, self.done = graph, repeats, 0
+        self.graph = graph
+        self.repeats = repeats
+        self.done = 0
 
     def later(self) -> Iterator[str]:
         """The names that nodes behind the current one read, and those of the results."""
@@ -120,15 +122,16 @@ class GraphReader:
     """
 
     def __init__(self, file: OnnxFile, program: Program) -> None:
-        self.file, self.program = file, program
-        self.values: ChainMap[str, Value] = ChainMap()
+        self.file = file
+        self.program = program
+        self.values: ChainMap[str, OnnxValue] = ChainMap()
         self.weights: dict[str, Array] = {}
         self.taken: set[str] = {"", "feed", "fetch", "@EMPTY@"}
         self.used = {*_used(file.model.graph)} - {""}
         self._numbers: collections.Counter[str] = collections.Counter()
         self.entries: dict[str, tuple[int, ...]] = {}
         """Arrays of tensors by name, and the sizes that all their entries have."""
-        self.levels: list[Level] = []
+        self.levels: list[OpenGraph] = []
         """The graphs that are being read, the innermost one last."""
         # loops are read again until the shapes of their values hold; those in loops, again each time
         self._left = 1000 + 16 * _count(file.model.graph)
@@ -148,7 +151,7 @@ class GraphReader:
         self.taken.add(name)
         return name
 
-    def variable(self, value: Value, hint: str = "constant") -> Variable:
+    def variable(self, value: OnnxValue, hint: str = "constant") -> Variable:
         """The variable of a value; an array becomes a weight."""
         if value.variable is None:
             assert value.array is not None
@@ -174,7 +177,7 @@ class GraphReader:
             self.values = self.values.parents
             self.program._rollback()
 
-    def define(self, name: str, value: Value) -> None:
+    def define(self, name: str, value: OnnxValue) -> None:
         """Give a name its value; FormatError where it has one."""
         if not name or name in self.values:
             raise FormatError(f"the graph has two values called {name!r}, or one without a name")
@@ -185,8 +188,8 @@ class GraphReader:
         if graph.sparse_initializer:
             raise UnsupportedError("the graph has sparse constants")
         for tensor in graph.initializer:
-            self.define(tensor.name, Value.constant(self.file.array(tensor)))
-        self.levels.append(Level(graph, repeats))
+            self.define(tensor.name, OnnxValue.constant(self.file.array(tensor)))
+        self.levels.append(OpenGraph(graph, repeats))
         for node in graph.node:
             self._left -= 1
             if self._left < 0:
@@ -197,7 +200,7 @@ class GraphReader:
             self.levels[-1].done += 1
         self.levels.pop()
 
-    def results(self, graph: Any) -> list[Value]:
+    def results(self, graph: Any) -> list[OnnxValue]:
         """The values of a graph's outputs; FormatError where nothing computes one."""
         for output in graph.output:
             if output.name not in self.values:
@@ -241,11 +244,13 @@ class GraphReader:
 class NodeView:
     """One node as its rule sees it: inputs by place, attributes, and the ops that the rule appends.
 
-    Parts of values, for `FOLDS`, are arrays of objects: numbers, a `Size`, or None for what is not known.
+    Parts of values, for `FOLDS`, are arrays of objects: numbers, a `RunSize`, or None for what is not known.
     """
 
     def __init__(self, graph: GraphReader, node: Any) -> None:
-        self.graph, self.node, self.kind = graph, node, node.op_type
+        self.graph = graph
+        self.node = node
+        self.kind = node.op_type
         self.opset = graph.file.opset
         is_own = node.domain in ("", "ai.onnx")
         self.schema: Any = _schema(node.op_type, self.opset) if is_own else None
@@ -258,10 +263,12 @@ class NodeView:
         if self.schema is None:
             where = f"of {self.node.domain!r}" if self.node.domain else f"in opset {self.opset}"
             raise self.error(f"there is no such op {where}")
-        least, most = self.schema.min_input, self.schema.max_input
+        least = self.schema.min_input
+        most = self.schema.max_input
         if not least <= len(self.node.input) <= most:
             raise self.malformed(f"it has {len(self.node.input)} inputs, and needs {least} to {most}")
-        least, most = self.schema.min_output, self.schema.max_output
+        least = self.schema.min_output
+        most = self.schema.max_output
         if not least <= len(self.node.output) <= most:
             raise self.malformed(f"it has {len(self.node.output)} outputs, and may have {least} to {most}")
         for each in self.node.attribute:
@@ -283,13 +290,13 @@ class NodeView:
         self._read_inputs.add(place)
         return place < len(self.node.input) and bool(self.node.input[place])
 
-    def value(self, place: int = 0) -> Value:
+    def value(self, place: int = 0) -> OnnxValue:
         """The input at a place."""
         if not self.has(place):
             raise self.malformed(f"its input {self._input_name(place)} is absent")
         return self.graph.values[self.node.input[place]]
 
-    def values(self) -> list[Value]:
+    def values(self) -> list[OnnxValue]:
         """All inputs."""
         return [self.value(place) for place in range(len(self.node.input))]
 
@@ -409,16 +416,16 @@ class NodeView:
 
     def fixed(self, array: Any, dtype: Any = None) -> Variable:
         """A variable with values that are known."""
-        return self.graph.variable(Value.constant(np.asarray(array, dtype)))
+        return self.graph.variable(OnnxValue.constant(np.asarray(array, dtype)))
 
-    def put(self, made: Variable | Value, place: int = 0) -> None:
+    def put(self, made: Variable | OnnxValue, place: int = 0) -> None:
         """Say which value an output has."""
         if self.wants(place):
-            value = made if isinstance(made, Value) else Value(made)
+            value = made if isinstance(made, OnnxValue) else OnnxValue(made)
             wanted = self._dtype_of(place)
             if wanted is not None and value.dtype != wanted:
                 # ops of fluid may give another one, as sums of int32 do
-                value = Value(self.cast(self.graph.variable(value), wanted))
+                value = OnnxValue(self.cast(self.graph.variable(value), wanted))
             self.graph.define(self.node.output[place], value)
 
     def _dtype_of(self, place: int) -> np.dtype[Any] | None:
@@ -435,15 +442,15 @@ class NodeView:
         for place, var in enumerate(made):
             self.put(var, place)
 
-    def put_known(self, known: Value) -> None:
+    def put_known(self, known: OnnxValue) -> None:
         """The first output is a constant, or its parts are known."""
         if known.array is not None:
             self.put(known)
         elif self.wants(0):
             self.graph.values[self.node.output[0]].parts = known.parts
 
-    def folded(self) -> Value | None:
-        """What is known of the first output by the parts of the inputs; None for nothing."""
+    def folded(self) -> OnnxValue | None:
+        """The first output, as far as the parts of the inputs tell it; None where they do not."""
         fold = FOLDS.get(self.kind)
         if fold is None or [place for place in range(len(self.node.output)) if self.wants(place)] != [0]:
             return None
@@ -460,8 +467,8 @@ class NodeView:
         array = constant_of(parts, dtype)
         if array is not None:
             self._read_inputs.update(range(len(self.node.input)))
-            return Value.constant(array)
-        return Value(parts=parts) if np.dtype(dtype) == np.int64 else None
+            return OnnxValue.constant(array)
+        return OnnxValue(parts=parts) if np.dtype(dtype) == np.int64 else None
 
     def check_all_was_read(self) -> None:
         """UnsupportedError for an attribute or input that the rule has not read, and that may count."""
@@ -514,7 +521,8 @@ class NodeView:
 
     def transposed(self, x: Variable, order: Sequence[int]) -> Variable:
         """Dimensions in another order."""
-        return self.emit("transpose2", {"X": x}, {"axis": list(order)})
+        listed = list(order)
+        return self.emit("transpose2", {"X": x}, {"axis": listed})
 
     def unsqueezed(self, x: Variable, axes: Sequence[int]) -> Variable:
         """With dimensions of 1 at these places of the result."""
@@ -525,7 +533,8 @@ class NodeView:
         if not axes:
             return x
         scalar = len(set(axes)) == len(x.shape)
-        return self.emit("squeeze2", {"X": x}, {"axes": list(axes)}, scalar=scalar)
+        listed = list(axes)
+        return self.emit("squeeze2", {"X": x}, {"axes": listed}, scalar=scalar)
 
     def sizes(self, x: Variable) -> Variable:
         """All sizes of a variable, in int64."""
@@ -533,7 +542,8 @@ class NodeView:
 
     def reshaped(self, x: Variable, sizes: Sequence[int]) -> Variable:
         """The same elements in another shape: 0 keeps a size, and -1 is what is left."""
-        return self.emit("reshape2", {"X": x}, {"shape": list(sizes)}, scalar=not sizes)
+        listed = list(sizes)
+        return self.emit("reshape2", {"X": x}, {"shape": listed}, scalar=not sizes)
 
     def part(self, x: Variable, axis: int, start: int, end: int) -> Variable:
         """A range along a dimension."""
@@ -555,7 +565,8 @@ def _plain(value: Any) -> Any:
 
 def parts_of_shape(var: Variable, shape: Sequence[int]) -> Array:
     """The parts of a variable's shape."""
-    found = np.empty(len(shape), object)
+    count = len(shape)
+    found = np.empty(count, object)
     for axis, size in enumerate(shape):
-        found[axis] = size if size >= 0 else Size(var.name, axis)
+        found[axis] = size if size >= 0 else RunSize(var.name, axis)
     return found

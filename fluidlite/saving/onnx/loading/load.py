@@ -17,7 +17,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.saving.onnx.loading import rules as _rules  # noqa: F401
 from fluidlite.saving.onnx.loading.files import OnnxFile
 from fluidlite.saving.onnx.loading.graph import GraphReader
-from fluidlite.saving.onnx.loading.values import Value
+from fluidlite.saving.onnx.loading.values import OnnxValue
 from fluidlite.saving.variables import put_values
 from fluidlite.values.scope import Scope
 
@@ -70,15 +70,16 @@ def _fed(graph: GraphReader, info: Any) -> str:
     shape = [size.dim_value if size.HasField("dim_value") else -1 for size in tensor.shape.dim]
     if any(size < -1 for size in shape):
         raise FormatError(f"input {info.name!r} has the shape {shape}")
+    name = graph.name(info.name)
     var = graph.block.create_var(
-        name=graph.name(info.name),
+        name=name,
         shape=shape,
         dtype=to_vartype(dtype),
         is_data=True,
         need_check_feed=True,
         stop_gradient=True,
     )
-    graph.define(info.name, Value(var))
+    graph.define(info.name, OnnxValue(var))
     return str(info.name)
 
 

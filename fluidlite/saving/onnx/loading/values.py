@@ -10,14 +10,14 @@ import numpy as np
 from fluidlite.base.dtypes import Array, to_numpy
 from fluidlite.ir.variable import Variable
 
-__all__ = ["MOST_PARTS", "Size", "Value", "constant_of"]
+__all__ = ["MOST_PARTS", "RunSize", "OnnxValue", "constant_of"]
 
 MOST_PARTS = 1024
 """The most elements that are looked at one by one: shapes, axes and what they are made from."""
 
 
 @dataclass(frozen=True)
-class Size:
+class RunSize:
     """An element that is a size of a variable, which the run alone knows."""
 
     variable: str
@@ -25,10 +25,10 @@ class Size:
 
 
 @dataclass(eq=False)
-class Value:
+class OnnxValue:
     """A variable of the program, or an array that becomes one when an op reads it.
 
-    `parts` is an array of objects, the elements one by one: numbers, a `Size`, or None where nothing is
+    `parts` is an array of objects, the elements one by one: numbers, a `RunSize`, or None where nothing is
     known; absent for values that are large or nothing but computed. `replaced` is the index of an entry that
     an array of tensors is about to get anew.
     """
@@ -36,10 +36,10 @@ class Value:
     variable: Variable | None = None
     array: Array | None = None
     parts: Array | None = None
-    replaced: Value | None = None
+    replaced: OnnxValue | None = None
 
     @classmethod
-    def constant(cls, array: Array) -> Value:
+    def constant(cls, array: Array) -> OnnxValue:
         """A value that is known."""
         parts = np.asarray(array).astype(object) if array.size <= MOST_PARTS else None
         return cls(array=array, parts=parts)
@@ -63,7 +63,7 @@ class Value:
 
 def constant_of(parts: Array, dtype: Any) -> Array | None:
     """The array of parts that are all known, None where one is not, or is beyond the data type."""
-    if any(part is None or isinstance(part, Size) for part in parts.reshape(-1)):
+    if any(part is None or isinstance(part, RunSize) for part in parts.reshape(-1)):
         return None
     try:
         return parts.astype(dtype)

@@ -12,7 +12,7 @@ from fluidlite.ir.prune import reads as read_by
 from fluidlite.ir.prune import writes as written_by
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.onnx.loading.graph import NodeView, reads
-from fluidlite.saving.onnx.loading.values import Value
+from fluidlite.saving.onnx.loading.values import OnnxValue
 
 __all__ = ["is_array", "recurrent"]
 
@@ -40,7 +40,9 @@ def _assign(op: NodeView, value: Variable, target: Variable) -> None:
 # ----------------------------------------------------------------------- branches
 @reads("If")
 def _if(op: NodeView) -> None:
-    branches = [op.attr("then_branch"), op.attr("else_branch")]
+    then_branch = op.attr("then_branch")
+    else_branch = op.attr("else_branch")
+    branches = [then_branch, else_branch]
     if any(graph.input or len(graph.output) != len(op.node.output) for graph in branches):
         raise op.malformed("its branches have inputs, or other outputs than the node")
     known = op.value().array
@@ -53,7 +55,8 @@ def _if(op: NodeView) -> None:
         return
     condition = op.x()
     yes = _branch(op, condition, branches[0])
-    no = _branch(op, op.one("logical_not", condition), branches[1])
+    other = op.one("logical_not", condition)
+    no = _branch(op, other, branches[1])
     mask = op.cast(condition, np.int32)
     for place, (left, right) in enumerate(zip(yes, no, strict=True)):
         if left is right:
@@ -85,7 +88,7 @@ def _put_inlined(op: NodeView, graph: Any) -> None:
         op.put(value, place)
 
 
-def _replaced(op: NodeView, then_branch: Any, else_branch: Any) -> Value | None:
+def _replaced(op: NodeView, then_branch: Any, else_branch: Any) -> OnnxValue | None:
     """A sequence without the entry that is about to be put in again, if there is one: so a node is written
     that replaces it.
     """
@@ -96,7 +99,7 @@ def _replaced(op: NodeView, then_branch: Any, else_branch: Any) -> Value | None:
     values = op.graph.values
     if name != else_branch.node[0].input[0] or name not in values or index not in values:
         return None
-    return Value(values[name].variable, replaced=values[index])
+    return OnnxValue(values[name].variable, replaced=values[index])
 
 
 def _branch(op: NodeView, condition: Variable, graph: Any) -> list[Variable]:
@@ -116,9 +119,10 @@ def _branch(op: NodeView, condition: Variable, graph: Any) -> list[Variable]:
             _assign(op, made, target)
             found.append(target)
     scopes = parent.create_var(name=op.graph.name("scopes"), type=VarType.STEP_SCOPES)
+    result = _outer(block, read_by)
     parent.append_op(
         type="conditional_block",
-        inputs={"Cond": [condition], "Input": _outer(block, read_by)},
+        inputs={"Cond": [condition], "Input": result},
         outputs={"Out": _outer(block, written_by), "Scope": [scopes]},
         attrs={"sub_block": block, "is_scalar_condition": True},
     )
@@ -126,7 +130,7 @@ def _branch(op: NodeView, condition: Variable, graph: Any) -> list[Variable]:
 
 
 # ----------------------------------------------------------------------- loops
-class _Loop:
+class _LoopReader:
     """A loop in the making: variables of the outer block that its body writes anew each time."""
 
     def __init__(self, op: NodeView) -> None:
@@ -137,7 +141,8 @@ class _Loop:
         if len(self.body.input) != self.count + 2 or not 0 <= self.scans == len(op.node.output) - self.count:
             raise op.malformed("its body has other inputs or outputs than the node")
         self.limit = _single(op, op.cast(op.x(0), np.int64)) if op.has(0) else None
-        self.number = op.one("assign", op.fixed(0, np.int64))
+        constant = op.fixed(0, np.int64)
+        self.number = op.one("assign", constant)
         running = _single(op, op.x(1)) if op.has(1) else op.fixed(True, np.bool_)
         self.running = op.one("assign", self.within(self.number, running))
         self.carried = [self._first(place) for place in range(2, self.count + 2)]
@@ -168,7 +173,8 @@ class _Loop:
                 for var, info, old, new in zip(self.carried, self.body.input[2:], shapes, ends, strict=True)
             ]
             for var, shape in zip(self.carried, merged, strict=True):
-                var.desc.set_shape(list(shape))
+                listed = list(shape)
+                var.desc.set_shape(listed)
             if merged == shapes:
                 return block
             # sizes that change from pass to pass are unknown from the start
@@ -189,13 +195,14 @@ class _Loop:
         with op.graph.branch() as block:
             given = [self.number, self.running, *self.carried]
             for info, var in zip(self.body.input, given, strict=True):
-                op.graph.define(info.name, Value(var))
+                op.graph.define(info.name, OnnxValue(var))
             op.graph.read_graph(self.body, repeats=True)
             running, *made = (op.graph.variable(value) for value in op.graph.results(self.body))
             shapes = [tuple(var.shape) for var in made[: self.count]]
             for var, array in zip(made[self.count :], self._scan_arrays(made), strict=True):
                 _write(op, var, self.number, array)
-            self._go_on(_single(op, running), made[: self.count])
+            result = _single(op, running)
+            self._go_on(result, made[: self.count])
         return block, shapes
 
     def _scan_arrays(self, made: Sequence[Variable]) -> list[Variable]:
@@ -214,7 +221,8 @@ class _Loop:
         ours = {var.name for var in (*self.carried, self.number, self.running)}
         # what goes from one variable into another is read before it is written
         ends = [op.one("assign", var) if var.name in ours and not is_array(var) else var for var in made]
-        step = op.two("elementwise_add", self.number, op.fixed(1, np.int64))
+        constant = op.fixed(1, np.int64)
+        step = op.two("elementwise_add", self.number, constant)
         further = self.within(step, running)
         for value, target in (
             (step, self.number),
@@ -237,20 +245,24 @@ def _single(op: NodeView, value: Variable) -> Variable:
 
 @reads("Loop")
 def _loop(op: NodeView) -> None:
-    loop = _Loop(op)
+    loop = _LoopReader(op)
     parent = op.graph.block
     block = loop.read_body()
-    scopes = parent.create_var(name=op.graph.name("scopes"), type=VarType.STEP_SCOPES)
+    name = op.graph.name("scopes")
+    scopes = parent.create_var(name=name, type=VarType.STEP_SCOPES)
+    made = _outer(block, read_by)
+    result = _outer(block, written_by)
     parent.append_op(
         type="while",
-        inputs={"X": _outer(block, read_by), "Condition": [loop.running]},
-        outputs={"Out": _outer(block, written_by), "StepScopes": [scopes]},
+        inputs={"X": made, "Condition": [loop.running]},
+        outputs={"Out": result, "StepScopes": [scopes]},
         attrs={"sub_block": block, "is_test": True},
     )
     op.put_all(loop.carried)
     for place, array in enumerate(loop.arrays, start=loop.count):
         attrs = {"axis": 0, "use_stack": True}
-        op.put(op.emit("tensor_array_to_tensor", {"X": array}, attrs, others=("OutIndex",)), place)
+        found = op.emit("tensor_array_to_tensor", {"X": array}, attrs, others=("OutIndex",))
+        op.put(found, place)
 
 
 # ----------------------------------------------------------------------- recurrences
@@ -276,31 +288,44 @@ def recurrent(
         kept = [op.one("assign", state) for state in after]
         ends = []
         for var in made:
-            end = block.create_var(name=op.graph.name(op.node.output[-1] or "rows"))
+            name = op.graph.name(op.node.output[-1] or "rows")
+            end = block.create_var(name=name)
             _assign(op, var, end)
             ends.append(end)
     count = wholes[0].shape[0]
     results = [parent.create_var(name=end.name, shape=(count, *end.shape), dtype=end.dtype) for end in ends]
-    given = {*(x.name for x in wholes), *(x.name for x in states)}
-    scopes = parent.create_var(name=op.graph.name("scopes"), type=VarType.STEP_SCOPES)
-    parent.append_op(
-        type="recurrent",
-        inputs={
-            "inputs": wholes,
-            "initial_states": list(states),
-            "parameters": [name for name in _outer(block, read_by) if name not in given],
-        },
-        outputs={"outputs": results, "step_scopes": [scopes]},
-        attrs={
-            "ex_states": [var.name for var in before],
-            "states": [var.name for var in kept],
-            "has_states": bool(states),
-            "reverse": reverse,
-            "is_train": False,
-            "sub_block": block,
-        },
-    )
+    attrs = {
+        "ex_states": [var.name for var in before],
+        "states": [var.name for var in kept],
+        "has_states": bool(states),
+        "reverse": reverse,
+        "is_train": False,
+        "sub_block": block,
+    }
+    _append_recurrent(op, wholes, states, results, attrs)
     return results
+
+
+def _append_recurrent(
+    op: NodeView,
+    inputs: Sequence[Variable],
+    states: Sequence[Variable],
+    results: Sequence[Variable],
+    attrs: dict[str, Any],
+) -> None:
+    """Append the op of a recurrence whose block is written."""
+    parent = op.graph.block
+    given = {var.name for var in (*inputs, *states)}
+    scopes = parent.create_var(name=op.graph.name("scopes"), type=VarType.STEP_SCOPES)
+    read = _outer(attrs["sub_block"], read_by)
+    listed = list(inputs)
+    slots = {
+        "inputs": listed,
+        "initial_states": list(states),
+        "parameters": [name for name in read if name not in given],
+    }
+    outputs = {"outputs": list(results), "step_scopes": [scopes]}
+    parent.append_op(type="recurrent", inputs=slots, outputs=outputs, attrs=attrs)
 
 
 @reads("Scan")
@@ -324,7 +349,7 @@ def _scan(op: NodeView) -> None:
 
     def step(rows: list[Variable], states: list[Variable]) -> tuple[list[Variable], list[Variable]]:
         for info, var in zip(body.input, [*states, *rows], strict=True):
-            op.graph.define(info.name, Value(var))
+            op.graph.define(info.name, OnnxValue(var))
         op.graph.read_graph(body, repeats=True)
         made = [op.graph.variable(value) for value in op.graph.results(body)]
         return made[:count], [*(made[place] for place in wanted), *made[count:]]
@@ -332,7 +357,8 @@ def _scan(op: NodeView) -> None:
     reverse = ways == {1}
     made = recurrent(op, given[count:], given[:count], step, reverse)
     for place, var in zip(wanted, made, strict=False):
-        op.put(last_of(op, var, reverse), place)
+        result = last_of(op, var, reverse)
+        op.put(result, place)
     for place, var in enumerate(made[len(wanted) :], start=count):
         op.put(var, place)
 
@@ -348,14 +374,16 @@ def last_of(op: NodeView, rows: Variable, reverse: bool = False) -> Variable:
 def _sequence_empty(op: NodeView) -> None:
     number = op.attr("dtype")
     dtype = np.dtype(np.float32) if number is None else op.graph.file.dtype(number, "its result")
-    op.put(op.new(dtype=dtype.name, type=VarType.LOD_TENSOR_ARRAY))
+    new = op.new(dtype=dtype.name, type=VarType.LOD_TENSOR_ARRAY)
+    op.put(new)
 
 
 @reads("SequenceConstruct")
 def _sequence_construct(op: NodeView) -> None:
     array = op.new(dtype=op.dtype().name, type=VarType.LOD_TENSOR_ARRAY)
     for place, var in enumerate(op.all()):
-        _write(op, var, op.fixed([place], np.int64), array)
+        constant = op.fixed([place], np.int64)
+        _write(op, var, constant, array)
     op.put(array)
 
 
@@ -369,11 +397,12 @@ def _write(op: NodeView, value: Variable, index: Variable, array: Variable) -> N
     op.graph.block.append_op(
         type="write_to_array", inputs={"X": [value], "I": [index]}, outputs={"Out": [array]}
     )
-    array.desc.set_shape(list(sizes))
+    listed = list(sizes)
+    array.desc.set_shape(listed)
     op.graph.entries[array.name] = sizes
 
 
-def _is_same(left: Value, right: Value) -> bool:
+def _is_same(left: OnnxValue, right: OnnxValue) -> bool:
     """True if two values are one."""
     return left is right or (left.variable is not None and left.variable is right.variable)
 
@@ -391,25 +420,34 @@ def _sequence_insert(op: NodeView) -> None:
     if op.has(2) and not replaces:
         raise op.error("it puts an entry before others")
     index = op.x(2) if replaces else op.emit("lod_array_length", {"X": array})
-    _write(op, op.x(1), index, array)
+    second = op.x(1)
+    _write(op, second, index, array)
     op.put(array)
 
 
 @reads("SequenceAt")
 def _sequence_at(op: NodeView) -> None:
     array = op.x()
-    made = op.emit("read_from_array", {"X": array, "I": op.x(1)})
-    made.desc.set_shape(list(array.shape))
+    second = op.x(1)
+    made = op.emit("read_from_array", {"X": array, "I": second})
+    listed = list(array.shape)
+    made.desc.set_shape(listed)
     op.put(made)
 
 
 @reads("SequenceLength")
 def _sequence_length(op: NodeView) -> None:
-    op.put(op.emit("lod_array_length", {"X": op.x()}, scalar=True))
+    x = op.x()
+    made = op.emit("lod_array_length", {"X": x}, scalar=True)
+    op.put(made)
 
 
 @reads("ConcatFromSequence")
 def _concat_from_sequence(op: NodeView) -> None:
-    is_new = bool(op.attr("new_axis"))
-    attrs = {"axis": op.axis(op.attr("axis"), op.rank() + is_new), "use_stack": is_new}
-    op.put(op.emit("tensor_array_to_tensor", {"X": op.x()}, attrs, others=("OutIndex",)))
+    new_axis = op.attr("new_axis")
+    is_new = bool(new_axis)
+    axis = op.axis(op.attr("axis"), op.rank() + is_new)
+    attrs = {"axis": axis, "use_stack": is_new}
+    x = op.x()
+    made = op.emit("tensor_array_to_tensor", {"X": x}, attrs, others=("OutIndex",))
+    op.put(made)

@@ -11,132 +11,147 @@ from fluidlite.saving.onnx.loading.graph import NodeView, reads
 
 __all__ = ["alike", "expanded_alike", "rounded"]
 
-# ONNX op -> op of one operand, which means the same
-_FUNCTIONS = {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "BitwiseNot": "bitwise_not",
-    "Atanh": "atanh",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
-    "IsNaN": "isnan_v2",
-    "Log": "log",
-    "Not": "logical_not",
-    "Reciprocal": "reciprocal",
-    "Relu": "relu",
-    "Sigmoid": "sigmoid",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Softsign": "softsign",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
-    "Tanh": "tanh",
-}
-# ONNX op -> op of two operands, which broadcasts both as ONNX does
-_OF_TWO = {
-    "Add": "elementwise_add",
-    "And": "logical_and",
-    "BitwiseAnd": "bitwise_and",
-    "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor",
-    "Div": "elementwise_div",
-    "Equal": "equal",
-    "Greater": "greater_than",
-    "GreaterOrEqual": "greater_equal",
-    "Less": "less_than",
-    "LessOrEqual": "less_equal",
-    "Mul": "elementwise_mul",
-    "Or": "logical_or",
-    "Sub": "elementwise_sub",
-    "Xor": "logical_xor",
-}
-# ONNX op -> op of one operand, and the attributes that it has under other names
-_WITH_ATTRIBUTES = {
-    "Celu": ("celu", {"alpha": "alpha"}),
-    "Elu": ("elu", {"alpha": "alpha"}),
-    "HardSigmoid": ("hard_sigmoid", {"alpha": "slope", "beta": "offset"}),
-    "LeakyRelu": ("leaky_relu", {"alpha": "alpha"}),
-    "Selu": ("selu", {"gamma": "scale", "alpha": "alpha"}),
-    "ThresholdedRelu": ("thresholded_relu", {"alpha": "threshold"}),
-}
+# ONNX ops that mean what ops of fluid mean which are called so, too
+_SAME = (
+    "Abs",
+    "Acos",
+    "Acosh",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "Ceil",
+    "Cos",
+    "Cosh",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Log",
+    "Reciprocal",
+    "Relu",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Softsign",
+    "Sqrt",
+    "Tan",
+    "Tanh",
+)
 
 
-@reads(*_FUNCTIONS)
-def _function(op: NodeView) -> None:
-    op.put(op.one(_FUNCTIONS[op.kind], op.x()))
-
-
-@reads(*_OF_TWO)
-def _of_two(op: NodeView) -> None:
-    made = op.two(_OF_TWO[op.kind], op.x(0), op.x(1))
+@reads(*_SAME)
+def _same(op: NodeView) -> None:
+    x = op.x()
+    made = op.one(op.kind.lower(), x)
     op.put(made)
 
 
-@reads(*_WITH_ATTRIBUTES)
-def _with_attributes(op: NodeView) -> None:
-    type, names = _WITH_ATTRIBUTES[op.kind]
-    attrs = {ours: op.attr(theirs) for theirs, ours in names.items()}
-    op.put(op.one(type, op.x(), **attrs))
+def _is(kind: str, type: str, *operands: str, **names: str) -> None:
+    """Let an ONNX op be an op with these operands; `names` are attributes of the op and what ONNX calls them.
+
+    Ops of two operands broadcast both as ONNX does.
+    """
+
+    @reads(kind)
+    def rule(op: NodeView) -> None:
+        inputs = dict(zip(operands, op.all(), strict=True))
+        attrs = {name: op.attr(theirs) for name, theirs in names.items()}
+        made = op.emit(type, inputs, attrs)
+        op.put(made)
+
+
+_is("IsNaN", "isnan_v2", "X")
+_is("Not", "logical_not", "X")
+_is("BitwiseNot", "bitwise_not", "X")
+_is("Celu", "celu", "X", alpha="alpha")
+_is("Elu", "elu", "X", alpha="alpha")
+_is("HardSigmoid", "hard_sigmoid", "X", slope="alpha", offset="beta")
+_is("LeakyRelu", "leaky_relu", "X", alpha="alpha")
+_is("Selu", "selu", "X", scale="gamma", alpha="alpha")
+_is("ThresholdedRelu", "thresholded_relu", "X", threshold="alpha")
+_is("Add", "elementwise_add", "X", "Y")
+_is("Div", "elementwise_div", "X", "Y")
+_is("Mul", "elementwise_mul", "X", "Y")
+_is("Sub", "elementwise_sub", "X", "Y")
+_is("And", "logical_and", "X", "Y")
+_is("Or", "logical_or", "X", "Y")
+_is("Xor", "logical_xor", "X", "Y")
+_is("BitwiseAnd", "bitwise_and", "X", "Y")
+_is("BitwiseOr", "bitwise_or", "X", "Y")
+_is("BitwiseXor", "bitwise_xor", "X", "Y")
+_is("Equal", "equal", "X", "Y")
+_is("Greater", "greater_than", "X", "Y")
+_is("GreaterOrEqual", "greater_equal", "X", "Y")
+_is("Less", "less_than", "X", "Y")
+_is("LessOrEqual", "less_equal", "X", "Y")
 
 
 # ----------------------------------------------------------------------- functions put together
 @reads("Identity")
 def _identity(op: NodeView) -> None:
-    op.put(op.value())
+    value = op.value()
+    op.put(value)
 
 
 @reads("Dropout")
 def _dropout(op: NodeView) -> None:
-    """Nothing is dropped in inference."""
+    """The identity: inference drops no element."""
     op.only(0)
     op.idle("seed")
     for place in (1, 2):
         if op.has(place) and place == 2 and op.array(2).any():
             raise op.error("it drops in training")
-    op.put(op.value())
+    value = op.value()
+    op.put(value)
 
 
 @reads("Neg")
 def _neg(op: NodeView) -> None:
-    op.put(op.one("scale", op.x(), scale=-1.0))
+    x = op.x()
+    scaled = op.one("scale", x, scale=-1.0)
+    op.put(scaled)
 
 
 @reads("Softplus")
 def _softplus(op: NodeView) -> None:
     # beyond its threshold the op is the identity, which ONNX has nowhere
-    op.put(op.one("softplus", op.x(), threshold=1e30))
+    x = op.x()
+    soft = op.one("softplus", x, threshold=1e30)
+    op.put(soft)
 
 
 def rounded(op: NodeView, x: Variable) -> Variable:
     """The nearest whole number, of halves the even one: twice the rounded half of x. The op takes them away
     from zero.
     """
-    fraction = op.two("elementwise_sub", x, op.one("floor", x))
-    is_half = op.two("equal", fraction, op.fixed(0.5, op.dtype()))
-    even = op.one("scale", op.one("round", op.one("scale", x, scale=0.5)), scale=2.0)
-    return _chosen(op, is_half, even, op.one("round", x))
+    below = op.one("floor", x)
+    fraction = op.two("elementwise_sub", x, below)
+    dtype = op.dtype()
+    constant = op.fixed(0.5, dtype)
+    is_half = op.two("equal", fraction, constant)
+    scaled = op.one("scale", x, scale=0.5)
+    nearest = op.one("round", scaled)
+    even = op.one("scale", nearest, scale=2.0)
+    made = op.one("round", x)
+    return _chosen(op, is_half, even, made)
 
 
 @reads("Round")
 def _round(op: NodeView) -> None:
-    op.put(rounded(op, op.x()))
+    x = op.x()
+    made = rounded(op, x)
+    op.put(made)
 
 
 @reads("IsInf")
 def _is_inf(op: NodeView) -> None:
     x = op.x()
-    limit = op.fixed(np.inf, op.dtype())
+    dtype = op.dtype()
+    limit = op.fixed(np.inf, dtype)
     if op.attr("detect_negative") and op.attr("detect_positive"):
-        op.put(op.one("isinf_v2", x))
+        made = op.one("isinf_v2", x)
+        op.put(made)
     elif op.attr("detect_positive"):
         op.put(op.two("equal", x, limit))
     else:
@@ -146,53 +161,80 @@ def _is_inf(op: NodeView) -> None:
 @reads("PRelu")
 def _prelu(op: NodeView) -> None:
     x = op.x()
-    zero = op.fixed(0, op.dtype())
-    negative = op.two("elementwise_mul", op.two("elementwise_min", x, zero), op.x(1))
-    op.put(op.two("elementwise_add", op.one("relu", x), negative))
+    dtype = op.dtype()
+    zero = op.fixed(0, dtype)
+    least = op.two("elementwise_min", x, zero)
+    second = op.x(1)
+    negative = op.two("elementwise_mul", least, second)
+    positive = op.one("relu", x)
+    total = op.two("elementwise_add", positive, negative)
+    op.put(total)
 
 
 @reads("HardSwish")
 def _hard_swish(op: NodeView) -> None:
-    op.put(op.one("hard_swish", op.x(), threshold=6.0, scale=6.0, offset=3.0))
+    x = op.x()
+    made = op.one("hard_swish", x, threshold=6.0, scale=6.0, offset=3.0)
+    op.put(made)
 
 
 @reads("Mish")
 def _mish(op: NodeView) -> None:
     x = op.x()
-    op.put(op.two("elementwise_mul", x, op.one("tanh", op.one("softplus", x, threshold=1e30))))
+    soft = op.one("softplus", x, threshold=1e30)
+    wave = op.one("tanh", soft)
+    product = op.two("elementwise_mul", x, wave)
+    op.put(product)
 
 
 @reads("Gelu")
 def _gelu(op: NodeView) -> None:
-    op.put(op.one("gelu", op.x(), approximate=op.attr("approximate") == "tanh"))
+    x = op.x()
+    made = op.one("gelu", x, approximate=op.attr("approximate") == "tanh")
+    op.put(made)
 
 
 @reads("Swish")
 def _swish(op: NodeView) -> None:
-    op.put(op.one("swish", op.x(), beta=op.attr("alpha")))
+    alpha = op.attr("alpha")
+    x = op.x()
+    made = op.one("swish", x, beta=alpha)
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- arithmetic
 @reads("Pow")
 def _pow(op: NodeView) -> None:
-    y = op.cast(op.x(1), op.dtype())
-    op.put(op.two("elementwise_pow", op.x(), y))
+    second = op.x(1)
+    dtype = op.dtype()
+    y = op.cast(second, dtype)
+    x = op.x()
+    made = op.two("elementwise_pow", x, y)
+    op.put(made)
 
 
 @reads("Mod")
 def _mod(op: NodeView) -> None:
     """The remainder has the sign of the divisor, or with `fmod` that of the dividend."""
-    x, y = op.x(0), op.x(1)
+    second = op.x(1)
+    x = op.x(0)
+    y = second
     if not op.attr("fmod"):
-        op.put(op.two("elementwise_mod", x, y))
+        made = op.two("elementwise_mod", x, y)
+        op.put(made)
         return
-    rest = op.two("elementwise_mod", op.one("abs", x), op.one("abs", y))
-    op.put(op.two("elementwise_mul", op.one("sign", x), rest))
+    size = op.one("abs", x)
+    magnitude = op.one("abs", y)
+    rest = op.two("elementwise_mod", size, magnitude)
+    sign = op.one("sign", x)
+    product = op.two("elementwise_mul", sign, rest)
+    op.put(product)
 
 
 def _together(op: NodeView, type: str) -> Variable:
     """An op of two operands over all inputs."""
-    return functools.reduce(functools.partial(op.two, type), op.all())
+    inputs = op.all()
+    return functools.reduce(functools.partial(op.two, type), inputs)
 
 
 @reads("Max", "Min", "Sum")
@@ -206,7 +248,8 @@ def _together_all(op: NodeView) -> None:
 @reads("Mean")
 def _mean(op: NodeView) -> None:
     total = _together(op, "elementwise_add")
-    op.put(op.one("scale", total, scale=1.0 / len(op.node.input)))
+    scaled = op.one("scale", total, scale=1.0 / len(op.node.input))
+    op.put(scaled)
 
 
 @reads("Clip")
@@ -216,7 +259,8 @@ def _clip(op: NodeView) -> None:
     if op.dtype() == np.float32 and all(bound is not None for bound in bounds):
         least, most = (float(bound.reshape(-1)[0]) for bound in bounds if bound is not None)
         if least <= most:
-            op.put(op.one("clip", x, min=least, max=most))
+            made = op.one("clip", x, min=least, max=most)
+            op.put(made)
             return
     for place, type in ((1, "elementwise_max"), (2, "elementwise_min")):
         x = op.two(type, x, op.x(place)) if op.has(place) else x
@@ -248,16 +292,22 @@ def _chosen(op: NodeView, condition: Variable, yes: Variable, no: Variable) -> V
 
 @reads("Where")
 def _where(op: NodeView) -> None:
-    op.put(_chosen(op, *op.all()))
+    made = _chosen(op, *op.all())
+    op.put(made)
 
 
 @reads("Cast")
 def _cast(op: NodeView) -> None:
     op.idle("saturate", "round_mode")
-    op.put(op.cast(op.x(), op.graph.file.dtype(op.attr("to"), "its result")))
+    x = op.x()
+    cast = op.cast(x, op.graph.file.dtype(op.attr("to"), "its result"))
+    op.put(cast)
 
 
 @reads("CastLike")
 def _cast_like(op: NodeView) -> None:
     op.idle("saturate", "round_mode")
-    op.put(op.cast(op.x(), op.dtype(1)))
+    x = op.x()
+    dtype = op.dtype(1)
+    cast = op.cast(x, dtype)
+    op.put(cast)

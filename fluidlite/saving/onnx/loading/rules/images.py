@@ -38,7 +38,8 @@ def _resize(op: NodeView) -> None:
     rounding = op.attr("nearest_mode") if mode == "nearest" else ""
     if way == "half_pixel" and rounding.startswith("round_prefer") and _is_whole_factor(op):
         # each pixel several times: no new one lies half-way between two
-        way, rounding = "asymmetric", "floor"
+        way = "asymmetric"
+        rounding = "floor"
     attrs: dict[str, Any] | None = _WAYS.get((mode, way, rounding))
     if attrs is None:
         raise op.error(f"the ways {mode!r}, {way!r}, {rounding!r} are together nothing that fluid has")
@@ -64,7 +65,9 @@ def _resize(op: NodeView) -> None:
         attrs["scale"] = [1.0] * more + _scales(op, axes)
     else:
         _with_sizes(op, axes, more, inputs, attrs)
-    op.put(op.squeezed(op.emit(f"{kind}_interp_v2", inputs, attrs), wide))
+    made = op.emit(f"{kind}_interp_v2", inputs, attrs)
+    narrow = op.squeezed(made, wide)
+    op.put(narrow)
 
 
 def _is_whole_factor(op: NodeView) -> bool:
@@ -118,7 +121,10 @@ def _with_sizes(
     if all(isinstance(part, int) for part in spatial):
         attrs |= dict(zip(names, spatial, strict=True))
         return
-    row = row_of(op, op.cast(op.x(3), np.int32), len(axes))
+    fourth = op.x(3)
+    cast = op.cast(fourth, np.int32)
+    count = len(axes)
+    row = row_of(op, cast, count)
     inputs["SizeTensor"] = [op.fixed([1], np.int32)] * more + row[first:]
 
 
@@ -132,7 +138,8 @@ def _rearranged(
     op: NodeView, x: Variable, split: Sequence[int], order: Sequence[int], join: Sequence[int]
 ) -> Variable:
     apart = op.reshaped(x, split)
-    return op.reshaped(op.transposed(apart, order), join)
+    turned = op.transposed(apart, order)
+    return op.reshaped(turned, join)
 
 
 @reads("DepthToSpace")
@@ -140,13 +147,16 @@ def _depth_to_space(op: NodeView) -> None:
     block = op.attr("blocksize")
     _, channels, rows, columns = op.shape()
     if op.attr("mode") == "CRD":
-        op.put(op.one("pixel_shuffle", op.x(), upscale_factor=block))
+        x = op.x()
+        shuffled = op.one("pixel_shuffle", x, upscale_factor=block)
+        op.put(shuffled)
         return
     if min(channels, rows, columns) < 0:
         raise op.error(f"mode 'DCR' of {list(op.shape())}, whose sizes are not known")
     depth = channels // block**2
     split = [-1, block, block, depth, rows, columns]
-    op.put(_rearranged(op, op.x(), split, [0, 3, 4, 1, 5, 2], [-1, depth, rows * block, columns * block]))
+    made = _rearranged(op, op.x(), split, [0, 3, 4, 1, 5, 2], [-1, depth, rows * block, columns * block])
+    op.put(made)
 
 
 @reads("SpaceToDepth")
@@ -157,7 +167,9 @@ def _space_to_depth(op: NodeView) -> None:
         raise op.error(f"an image of {list(op.shape())}, whose sizes are not known")
     split = [-1, channels, rows // block, block, columns // block, block]
     join = [-1, channels * block**2, rows // block, columns // block]
-    op.put(_rearranged(op, op.x(), split, [0, 3, 5, 1, 2, 4], join))
+    x = op.x()
+    made = _rearranged(op, x, split, [0, 3, 5, 1, 2, 4], join)
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- samples and boxes
@@ -169,12 +181,13 @@ def _grid_sample(op: NodeView) -> None:
     mode = _SAMPLES.get(op.attr("mode"))
     if mode != "bilinear":
         raise op.error(f"its attribute 'mode' is {op.attr('mode')!r}, and the rule knows 'linear' alone")
-    attrs = {
-        "mode": mode,
-        "padding_mode": op.attr("padding_mode"),
-        "align_corners": bool(op.attr("align_corners")),
-    }
-    op.put(op.emit("grid_sampler", {"X": op.x(), "Grid": op.x(1)}, attrs, slot="Output"))
+    padding_mode = op.attr("padding_mode")
+    align_corners = bool(op.attr("align_corners"))
+    attrs = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
+    x = op.x()
+    second = op.x(1)
+    made = op.emit("grid_sampler", {"X": x, "Grid": second}, attrs, slot="Output")
+    op.put(made)
 
 
 @reads("RoiAlign")
@@ -182,25 +195,36 @@ def _roi_align(op: NodeView) -> None:
     """Regions of the images, each with the number of its image; ops of fluid want those of one together."""
     if op.attr("mode") != "avg":
         raise op.error(f"its attribute 'mode' is {op.attr('mode')!r}, and the rule knows 'avg' alone")
+    output_height = op.attr("output_height")
+    output_width = op.attr("output_width")
+    spatial_scale = op.attr("spatial_scale")
     attrs = {
-        "pooled_height": op.attr("output_height"),
-        "pooled_width": op.attr("output_width"),
+        "pooled_height": output_height,
+        "pooled_width": output_width,
         "sampling_ratio": op.attr("sampling_ratio") or -1,
-        "spatial_scale": op.attr("spatial_scale"),
+        "spatial_scale": spatial_scale,
         "aligned": op.attr("coordinate_transformation_mode") == "half_pixel",
     }
     images = op.shape()[0]
     if images < 0:
         raise op.error("the number of images is not known")
-    number = op.cast(op.x(2), np.int64)
+    third = op.x(2)
+    number = op.cast(third, np.int64)
     _, order = op.emit_all("argsort", {"X": number}, {"axis": 0}, {"Out": 1, "Indices": 1})
     _, back = op.emit_all("argsort", {"X": order}, {"axis": 0}, {"Out": 1, "Indices": 1})
-    is_of = op.two("equal", op.unsqueezed(number, [1]), op.fixed(np.arange(images)[None], np.int64))
-    counts = op.one("reduce_sum", op.cast(is_of, np.int32), dim=[0])
-    rois = op.emit("gather", {"X": op.x(1), "Index": order}, {"axis": 0})
-    inputs = {"X": op.x(), "ROIs": rois, "RoisNum": op.cast(counts, np.int32)}
+    wide = op.unsqueezed(number, [1])
+    constant = op.fixed(np.arange(images)[None], np.int64)
+    is_of = op.two("equal", wide, constant)
+    cast = op.cast(is_of, np.int32)
+    counts = op.one("reduce_sum", cast, dim=[0])
+    second = op.x(1)
+    rois = op.emit("gather", {"X": second, "Index": order}, {"axis": 0})
+    x = op.x()
+    converted = op.cast(counts, np.int32)
+    inputs = {"X": x, "ROIs": rois, "RoisNum": converted}
     made = op.emit("roi_align", inputs, attrs)
-    op.put(op.emit("gather", {"X": made, "Index": back}, {"axis": 0}))
+    taken = op.emit("gather", {"X": made, "Index": back}, {"axis": 0})
+    op.put(taken)
 
 
 @reads("NonMaxSuppression")
@@ -220,17 +244,21 @@ def _non_max_suppression(op: NodeView) -> None:
         "normalized": True,
     }
     slots = {"Out": 1, "Index": 1, "NmsRoisNum": 1}
-    inputs = {"BBoxes": op.x(0), "Scores": op.x(1)}
+    x = op.x(0)
+    second = op.x(1)
+    inputs = {"BBoxes": x, "Scores": second}
     rows, index, _ = op.emit_all("multiclass_nms3", inputs, attrs, slots)
     # how many there are the run alone knows
     rows.desc.set_shape([-1, 6])
     index.desc.set_shape([-1, 1])
     index = op.cast(index, np.int64)
-    label = op.cast(op.part(rows, 1, 0, 1), np.int64)
+    part = op.part(rows, 1, 0, 1)
+    label = op.cast(part, np.int64)
     size = op.fixed(boxes, np.int64)
     batch = op.two("elementwise_floordiv", index, size)
     box = op.two("elementwise_mod", index, size)
-    op.put(op.emit("concat", {"X": [batch, label, box]}, {"axis": 1}))
+    joined = op.emit("concat", {"X": [batch, label, box]}, {"axis": 1})
+    op.put(joined)
 
 
 def _corners(op: NodeView) -> str:

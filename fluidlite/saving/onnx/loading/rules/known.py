@@ -15,14 +15,14 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.saving.onnx.loading.graph import NodeView, folds, parts_of_shape
-from fluidlite.saving.onnx.loading.values import MOST_PARTS, Size
+from fluidlite.saving.onnx.loading.values import MOST_PARTS, RunSize
 
 
 def _each(function: Callable[..., Any], dtype: np.dtype[Any], *arrays: Array) -> Array:
     """A function of elements that are known, None elsewhere; floating-point numbers in their own type."""
 
     def of(*elements: Any) -> Any:
-        if any(each is None or isinstance(each, Size) for each in elements):
+        if any(each is None or isinstance(each, RunSize) for each in elements):
             return None
         if dtype.kind == "f":
             elements = tuple(dtype.type(each) for each in elements)
@@ -79,7 +79,8 @@ def _arithmetic(op: NodeView, *parts: Array) -> Array | None:
         return None
     if op.dtype().kind == "f" and any(np.isnan(each).any() for each in map(_floats, parts)):
         return None
-    return _each(_ARITHMETIC[op.kind], op.dtype(), *parts)
+    dtype = op.dtype()
+    return _each(_ARITHMETIC[op.kind], dtype, *parts)
 
 
 def _floats(parts: Array) -> Array:
@@ -90,14 +91,17 @@ def _floats(parts: Array) -> Array:
 def _comparison(op: NodeView, *parts: Array) -> tuple[Array, Any] | None:
     if np.broadcast(*parts).size > MOST_PARTS:
         return None
-    return _each(_COMPARISONS[op.kind], op.dtype(), *parts), np.bool_
+    dtype = op.dtype()
+    made = _each(_COMPARISONS[op.kind], dtype, *parts)
+    return made, np.bool_
 
 
 @folds("Mod")
 def _mod(op: NodeView, x: Array, y: Array) -> Array | None:
     if op.dtype().kind != "i" or op.attr("fmod") or np.broadcast(x, y).size > MOST_PARTS:
         return None
-    return _each(_remainder, op.dtype(), x, y)
+    dtype = op.dtype()
+    return _each(_remainder, dtype, x, y)
 
 
 @folds("Where")
@@ -108,22 +112,26 @@ def _where(op: NodeView, condition: Array, yes: Array, no: Array) -> tuple[Array
     ):
         return None
     chosen = np.empty(np.broadcast(condition, yes, no).shape, object)
-    chosen[...] = np.where(condition.astype(bool), yes, no)
-    return chosen, op.dtype(1)
+    converted = condition.astype(bool)
+    chosen[...] = np.where(converted, yes, no)
+    dtype = op.dtype(1)
+    return chosen, dtype
 
 
 @folds("Cast")
 def _cast(op: NodeView, x: Array) -> tuple[Array, Any] | None:
     op.idle("saturate", "round_mode")
-    dtype = op.graph.file.dtype(op.attr("to"), "its result")
+    to = op.attr("to")
+    dtype = op.graph.file.dtype(to, "its result")
     if dtype.kind in "iu" and op.dtype().kind in "iu":
         return x, dtype
-    if any(each is None or isinstance(each, Size) for each in x.reshape(-1)):
+    if any(each is None or isinstance(each, RunSize) for each in x.reshape(-1)):
         return None
     found = x.astype(op.dtype())
     if dtype.kind in "iu" and (not np.isfinite(found).all() or (abs(found) > 2**31).any()):
         return None
-    return found.astype(dtype).astype(object), dtype
+    converted = found.astype(dtype).astype(object)
+    return converted, dtype
 
 
 # ----------------------------------------------------------------------- sizes
@@ -147,20 +155,21 @@ def _size(op: NodeView, x: Array | None) -> tuple[Array, Any] | None:
 
 @folds("ReduceProd")
 def _product(op: NodeView, x: Array, axes: Array | None = None) -> Array | None:
-    if x.ndim > 1 or any(each is None or isinstance(each, Size) for each in x.reshape(-1)):
+    if x.ndim > 1 or any(each is None or isinstance(each, RunSize) for each in x.reshape(-1)):
         return None
     if op.dtype().kind != "i":
         return None
     op.idle("axes", "noop_with_empty_axes")
     found = np.empty((1,) if op.attr("keepdims") and x.ndim else (), object)
-    found[...] = math.prod(x.reshape(-1))
+    reshaped = x.reshape(-1)
+    found[...] = math.prod(reshaped)
     return found
 
 
 @folds("Range")
 def _range(op: NodeView, start: Array, limit: Array, step: Array) -> Array | None:
     ends: list[Any] = [each.reshape(-1)[0] if each.size == 1 else None for each in (start, limit, step)]
-    if op.dtype().kind != "i" or any(each is None or isinstance(each, Size) for each in ends):
+    if op.dtype().kind != "i" or any(each is None or isinstance(each, RunSize) for each in ends):
         return None
     found = range(*ends) if ends[2] else range(0)
     return np.array(found, object) if len(found) <= MOST_PARTS else None
@@ -168,7 +177,7 @@ def _range(op: NodeView, start: Array, limit: Array, step: Array) -> Array | Non
 
 @folds("ConstantOfShape")
 def _constant_of_shape(op: NodeView, sizes: Array) -> tuple[Array, Any] | None:
-    if any(each is None or isinstance(each, Size) or each < 0 for each in sizes.reshape(-1)):
+    if any(each is None or isinstance(each, RunSize) or each < 0 for each in sizes.reshape(-1)):
         return None
     if math.prod(sizes.reshape(-1)) > MOST_PARTS:
         return None
@@ -189,32 +198,36 @@ def _identity(op: NodeView, x: Array) -> Array:
 def _concat(op: NodeView, *parts: Array) -> Array | None:
     if sum(each.size for each in parts) > MOST_PARTS:
         return None
-    return np.concatenate(parts, op.axis(op.attr("axis"), parts[0].ndim))
+    axis = op.axis(op.attr("axis"), parts[0].ndim)
+    return np.concatenate(parts, axis)
 
 
 @folds("Gather")
 def _gather(op: NodeView, x: Array, index: Array) -> Array | None:
-    if any(each is None or isinstance(each, Size) for each in index.reshape(-1)) or not x.ndim:
+    if any(each is None or isinstance(each, RunSize) for each in index.reshape(-1)) or not x.ndim:
         return None
     axis = op.axis(op.attr("axis"), x.ndim)
     if x.size * index.size > MOST_PARTS**2:
         return None
     found = np.empty((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), object)
-    found[...] = np.take(x, index.astype(np.int64), axis)
+    converted = index.astype(np.int64)
+    found[...] = np.take(x, converted, axis)
     return found
 
 
 @folds("Slice")
 def _slice(op: NodeView, x: Array, *bounds: Array | None) -> Array | None:
     known: list[list[Any] | None] = [None if each is None else list(each.reshape(-1)) for each in bounds]
-    if any(each is None or isinstance(each, Size) for some in known for each in some or ()):
+    if any(each is None or isinstance(each, RunSize) for some in known for each in some or ()):
         return None
-    starts, ends = known[0] or [], known[1] or []
+    starts = known[0] or []
+    ends = known[1] or []
     axes = known[2] if len(known) > 2 and known[2] is not None else range(len(starts))
     steps = known[3] if len(known) > 3 and known[3] is not None else [1] * len(starts)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         where: list[Any] = [slice(None)] * x.ndim
-        where[op.axis(axis, x.ndim)] = slice(start, _python_end(end, x.shape[axis], step), step)
+        made = _python_end(end, x.shape[axis], step)
+        where[op.axis(axis, x.ndim)] = slice(start, made, step)
         x = x[tuple(where)]
     return x
 
@@ -228,19 +241,21 @@ def _python_end(end: int, size: int, step: int) -> int | None:
 def _unsqueeze(op: NodeView, x: Array, axes: Array) -> Array | None:
     rank = x.ndim + axes.size
     places = [op.axis(int(axis), rank) for axis in axes.reshape(-1)]
-    return np.expand_dims(x, tuple(places))
+    listed = tuple(places)
+    return np.expand_dims(x, listed)
 
 
 @folds("Squeeze")
 def _squeeze(op: NodeView, x: Array, axes: Array | None = None) -> Array | None:
     if axes is None:
         return x.reshape([size for size in x.shape if size != 1])
-    return np.squeeze(x, tuple(op.axis(int(axis), x.ndim) for axis in axes.reshape(-1)))
+    listed = tuple(op.axis(int(axis), x.ndim) for axis in axes.reshape(-1))
+    return np.squeeze(x, listed)
 
 
 @folds("Reshape")
 def _reshape(op: NodeView, x: Array, sizes: Array) -> Array | None:
-    if any(each is None or isinstance(each, Size) for each in sizes.reshape(-1)):
+    if any(each is None or isinstance(each, RunSize) for each in sizes.reshape(-1)):
         return None
     if op.attr("allowzero") and 0 in sizes:
         return None

@@ -14,7 +14,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.saving.onnx.loading.graph import NodeView, reads
 
 
-class _Windows:
+class _SlidingWindow:
     """The attributes of a window that moves over an image, as ops of fluid have them."""
 
     def __init__(self, op: NodeView, window: Sequence[int]) -> None:
@@ -55,7 +55,7 @@ def _algorithm(op: NodeView, auto_pad: str) -> str:
     return found
 
 
-def _kind(op: NodeView, name: str, windows: _Windows) -> str:
+def _kind(op: NodeView, name: str, windows: _SlidingWindow) -> str:
     return f"{name}{len(windows.window)}d"
 
 
@@ -71,10 +71,13 @@ def _filter(op: NodeView) -> list[int]:
 
 @reads("Conv")
 def _conv(op: NodeView) -> None:
-    windows = _Windows(op, _filter(op))
+    found = _filter(op)
+    windows = _SlidingWindow(op, found)
     inputs = {"Input": windows.widened(op, op.x()), "Filter": windows.widened(op, op.x(1))}
-    attrs = {**windows.attrs, "dilations": windows.dilations, "groups": op.attr("group")}
-    made = op.emit(_kind(op, "conv", windows), inputs, attrs, slot="Output")
+    group = op.attr("group")
+    attrs = {**windows.attrs, "dilations": windows.dilations, "groups": group}
+    result = _kind(op, "conv", windows)
+    made = op.emit(result, inputs, attrs, slot="Output")
     op.put(windows.narrowed(op, _biased(op, made)))
 
 
@@ -87,29 +90,39 @@ def _biased(op: NodeView, made: Variable, place: int = 2) -> Variable:
 
 @reads("DeformConv")
 def _deform_conv(op: NodeView) -> None:
-    windows = _Windows(op, _filter(op))
+    found = _filter(op)
+    windows = _SlidingWindow(op, found)
     if len(windows.window) != 2 or windows.more or any(before != after for before, after in windows.pairs):
         raise op.error(f"its padding is {windows.pairs}, and the rule knows images with even padding alone")
-    inputs = {"Input": op.x(), "Filter": op.x(1), "Offset": op.x(2)}
+    x = op.x()
+    second = op.x(1)
+    third = op.x(2)
+    inputs = {"Input": x, "Filter": second, "Offset": third}
     type = "deformable_conv_v1"
     if op.has(4):
         inputs["Mask"] = op.x(4)
         type = "deformable_conv"
+    group = op.attr("group")
+    offset_group = op.attr("offset_group")
     attrs = {
         "strides": windows.strides,
         "paddings": [before for before, _ in windows.pairs],
         "dilations": windows.dilations,
-        "groups": op.attr("group"),
-        "deformable_groups": op.attr("offset_group"),
+        "groups": group,
+        "deformable_groups": offset_group,
     }
-    op.put(_biased(op, op.emit(type, inputs, attrs, slot="Output"), 3))
+    result = op.emit(type, inputs, attrs, slot="Output")
+    made = _biased(op, result, 3)
+    op.put(made)
 
 
 @reads("ConvTranspose")
 def _conv_transpose(op: NodeView) -> None:
-    windows = _Windows(op, _filter(op))
+    result = _filter(op)
+    windows = _SlidingWindow(op, result)
     inputs = {"Input": windows.widened(op, op.x()), "Filter": windows.widened(op, op.x(1))}
-    attrs = {**windows.attrs, "dilations": windows.dilations, "groups": op.attr("group")}
+    group = op.attr("group")
+    attrs = {**windows.attrs, "dilations": windows.dilations, "groups": group}
     more = op.attr("output_padding")
     if more is not None and any(more):
         attrs["output_padding"] = [0] * len(windows.more) + more
@@ -122,13 +135,15 @@ def _conv_transpose(op: NodeView) -> None:
 # ----------------------------------------------------------------------- pools
 @reads("MaxPool", "AveragePool")
 def _pool(op: NodeView) -> None:
-    windows = _Windows(op, op.attr("kernel_shape"))
+    kernel_shape = op.attr("kernel_shape")
+    windows = _SlidingWindow(op, kernel_shape)
     if not op.wants(1):
         op.idle("storage_order")
     if set(windows.dilations) != {1}:
         raise op.error(f"its attribute 'dilations' is {windows.dilations}, and the rule knows 1 alone")
     is_max = op.kind == "MaxPool"
-    attrs = {**windows.attrs, "ksize": windows.window, "ceil_mode": bool(op.attr("ceil_mode"))}
+    ceil_mode = bool(op.attr("ceil_mode"))
+    attrs = {**windows.attrs, "ksize": windows.window, "ceil_mode": ceil_mode}
     exclusive = is_max or not op.attr("count_include_pad")
     x = windows.widened(op, op.x())
     if attrs["ceil_mode"]:
@@ -140,7 +155,7 @@ def _pool(op: NodeView) -> None:
     op.put(windows.narrowed(op, op.one(_kind(op, "pool", windows), x, **attrs)))
 
 
-def _check_last(op: NodeView, windows: _Windows, spatial: Sequence[int], exclusive: bool) -> None:
+def _check_last(op: NodeView, windows: _SlidingWindow, spatial: Sequence[int], exclusive: bool) -> None:
     """UnsupportedError where a last window, which `ceil_mode` adds, means something else to fluid."""
     for size, length, stride, (before, after) in zip(
         spatial, windows.window, windows.strides, windows.pairs, strict=True
@@ -157,7 +172,7 @@ def _check_last(op: NodeView, windows: _Windows, spatial: Sequence[int], exclusi
         )
 
 
-def _with_places(op: NodeView, windows: _Windows, x: Variable, attrs: dict[str, Any]) -> None:
+def _with_places(op: NodeView, windows: _SlidingWindow, x: Variable, attrs: dict[str, Any]) -> None:
     """Largest elements and their places, which count in all of x, and in fluid in one image."""
     if any(before != after for before, after in windows.pairs) or windows.algorithm != "EXPLICIT":
         raise op.error("places of largest elements with uneven padding")
@@ -170,7 +185,9 @@ def _with_places(op: NodeView, windows: _Windows, x: Variable, attrs: dict[str, 
     images = x.shape[0] * x.shape[1]
     size = int(np.prod(x.shape[2:]))
     starts = np.arange(images).reshape(*x.shape[:2], *[1] * len(windows.window)) * size
-    places = op.two("elementwise_add", op.cast(mask, np.int64), op.fixed(starts, np.int64))
+    cast = op.cast(mask, np.int64)
+    constant = op.fixed(starts, np.int64)
+    places = op.two("elementwise_add", cast, constant)
     op.put(windows.narrowed(op, made), 0)
     op.put(windows.narrowed(op, places), 1)
 
@@ -179,14 +196,20 @@ def _with_places(op: NodeView, windows: _Windows, x: Variable, attrs: dict[str, 
 def _global_pool(op: NodeView) -> None:
     type = "reduce_max" if op.kind == "GlobalMaxPool" else "reduce_mean"
     axes = list(range(2, op.rank()))
-    op.put(op.one(type, op.x(), dim=axes, keep_dim=True))
+    x = op.x()
+    made = op.one(type, x, dim=axes, keep_dim=True)
+    op.put(made)
 
 
 @reads("LRN")
 def _lrn(op: NodeView) -> None:
     size = op.attr("size")
-    attrs = {"n": size, "k": op.attr("bias"), "alpha": op.attr("alpha") / size, "beta": op.attr("beta")}
-    op.put(op.emit("lrn", {"X": op.x()}, attrs, others=("MidOut",)))
+    bias = op.attr("bias")
+    beta = op.attr("beta")
+    attrs = {"n": size, "k": bias, "alpha": op.attr("alpha") / size, "beta": beta}
+    x = op.x()
+    made = op.emit("lrn", {"X": x}, attrs, others=("MidOut",))
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- normalisations
@@ -195,10 +218,17 @@ def _batch_norm(op: NodeView) -> None:
     op.only(0)
     op.idle("momentum")
     if op.attr("epsilon") > _MOST_EPSILON:
-        op.put(_scaled_by_statistics(op))
+        made = _scaled_by_statistics(op)
+        op.put(made)
         return
-    inputs = {"X": op.x(), "Scale": op.x(1), "Bias": op.x(2), "Mean": op.x(3), "Variance": op.x(4)}
-    attrs = {"epsilon": op.attr("epsilon"), "is_test": True}
+    x = op.x()
+    second = op.x(1)
+    third = op.x(2)
+    fourth = op.x(3)
+    fifth = op.x(4)
+    inputs = {"X": x, "Scale": second, "Bias": third, "Mean": fourth, "Variance": fifth}
+    epsilon = op.attr("epsilon")
+    attrs = {"epsilon": epsilon, "is_test": True}
     outputs: dict[str, Any] = {"Y": [op.new()], "MeanOut": inputs["Mean"], "VarianceOut": inputs["Variance"]}
     outputs |= {"SavedMean": [op.new()], "SavedVariance": [op.new()]}
     op.graph.block.append_op(
@@ -212,18 +242,27 @@ _MOST_EPSILON = 0.001  # of the op
 
 def _scaled_by_statistics(op: NodeView) -> Variable:
     """Batch normalisation as arithmetic."""
-    root = op.one("sqrt", op.one("scale", op.x(4), bias=op.attr("epsilon")))
-    factor = op.two("elementwise_div", op.x(1), root)
-    centred = op.emit("elementwise_sub", {"X": op.x(), "Y": op.x(3)}, {"axis": 1})
-    return _per_channel(op, centred, factor, op.x(2))
+    epsilon = op.attr("epsilon")
+    fifth = op.x(4)
+    scaled = op.one("scale", fifth, bias=epsilon)
+    root = op.one("sqrt", scaled)
+    second = op.x(1)
+    factor = op.two("elementwise_div", second, root)
+    x = op.x()
+    fourth = op.x(3)
+    centred = op.emit("elementwise_sub", {"X": x, "Y": fourth}, {"axis": 1})
+    third = op.x(2)
+    return _per_channel(op, centred, factor, third)
 
 
 def _centred(op: NodeView, x: Variable, axes: list[int], epsilon: float) -> Variable:
     """x without its mean, divided by its standard deviation, over some dimensions."""
     mean = op.one("reduce_mean", x, dim=axes, keep_dim=True)
     centred = op.two("elementwise_sub", x, mean)
-    squares = op.one("reduce_mean", op.two("elementwise_mul", centred, centred), dim=axes, keep_dim=True)
-    root = op.one("sqrt", op.one("scale", squares, bias=epsilon))
+    product = op.two("elementwise_mul", centred, centred)
+    squares = op.one("reduce_mean", product, dim=axes, keep_dim=True)
+    scaled = op.one("scale", squares, bias=epsilon)
+    root = op.one("sqrt", scaled)
     return op.two("elementwise_div", centred, root)
 
 
@@ -235,8 +274,14 @@ def _per_channel(op: NodeView, made: Variable, scale: Variable, bias: Variable) 
 
 @reads("InstanceNormalization")
 def _instance_norm(op: NodeView) -> None:
-    made = _centred(op, op.x(), list(range(2, op.rank())), op.attr("epsilon"))
-    op.put(_per_channel(op, made, op.x(1), op.x(2)))
+    epsilon = op.attr("epsilon")
+    x = op.x()
+    listed = list(range(2, op.rank()))
+    made = _centred(op, x, listed, epsilon)
+    second = op.x(1)
+    third = op.x(2)
+    result = _per_channel(op, made, second, third)
+    op.put(result)
 
 
 @reads("LayerNormalization")
@@ -244,7 +289,9 @@ def _layer_norm(op: NodeView) -> None:
     op.only(0)
     if op.attr("stash_type") != 1:
         raise op.error(f"its attribute 'stash_type' is {op.attr('stash_type')}, and the rule knows 1 alone")
-    x, scale = op.x(), op.x(1)
+    second = op.x(1)
+    x = op.x()
+    scale = second
     axis = op.axis(op.attr("axis"))
     epsilon = op.attr("epsilon")
     inside = tuple(x.shape[axis:])
@@ -253,9 +300,11 @@ def _layer_norm(op: NodeView) -> None:
         flat = [op.reshaped(each, [-1]) if len(inside) > 1 else each for each in weights]
         inputs = {"X": x, **dict(zip(("Scale", "Bias"), flat, strict=False))}
         attrs = {"epsilon": epsilon, "begin_norm_axis": axis}
-        op.put(op.emit("layer_norm", inputs, attrs, slot="Y", others=("Mean", "Variance")))
+        result = op.emit("layer_norm", inputs, attrs, slot="Y", others=("Mean", "Variance"))
+        op.put(result)
         return
-    made = _centred(op, x, list(range(axis, op.rank())), epsilon)
+    listed = list(range(axis, op.rank()))
+    made = _centred(op, x, listed, epsilon)
     for each, type in zip(weights, ("elementwise_mul", "elementwise_add"), strict=False):
         made = op.two(type, made, each)
     op.put(made)
@@ -265,9 +314,14 @@ def _layer_norm(op: NodeView) -> None:
 def _mean_variance(op: NodeView) -> None:
     axes = [op.axis(axis) for axis in op.attr("axes")]
     x = op.x()
-    centred = op.two("elementwise_sub", x, op.one("reduce_mean", x, dim=axes, keep_dim=True))
-    squares = op.one("reduce_mean", op.two("elementwise_mul", centred, centred), dim=axes, keep_dim=True)
-    op.put(op.two("elementwise_div", centred, op.one("scale", op.one("sqrt", squares), bias=1e-9)))
+    mean = op.one("reduce_mean", x, dim=axes, keep_dim=True)
+    centred = op.two("elementwise_sub", x, mean)
+    product = op.two("elementwise_mul", centred, centred)
+    squares = op.one("reduce_mean", product, dim=axes, keep_dim=True)
+    root = op.one("sqrt", squares)
+    scaled = op.one("scale", root, bias=1e-9)
+    quotient = op.two("elementwise_div", centred, scaled)
+    op.put(quotient)
 
 
 @reads("RMSNormalization")
@@ -276,9 +330,15 @@ def _rms_norm(op: NodeView) -> None:
         raise op.error(f"its attribute 'stash_type' is {op.attr('stash_type')}, and the rule knows 1 alone")
     x = op.x()
     axes = list(range(op.axis(op.attr("axis")), op.rank()))
-    squares = op.one("reduce_mean", op.two("elementwise_mul", x, x), dim=axes, keep_dim=True)
-    root = op.one("sqrt", op.one("scale", squares, bias=op.attr("epsilon")))
-    op.put(op.two("elementwise_mul", op.two("elementwise_div", x, root), op.x(1)))
+    product = op.two("elementwise_mul", x, x)
+    squares = op.one("reduce_mean", product, dim=axes, keep_dim=True)
+    epsilon = op.attr("epsilon")
+    scaled = op.one("scale", squares, bias=epsilon)
+    root = op.one("sqrt", scaled)
+    quotient = op.two("elementwise_div", x, root)
+    second = op.x(1)
+    made = op.two("elementwise_mul", quotient, second)
+    op.put(made)
 
 
 @reads("GroupNormalization")
@@ -287,6 +347,12 @@ def _group_norm(op: NodeView) -> None:
         raise op.error(f"in opset {op.opset} it has one scale for each group")
     if op.attr("stash_type") != 1:
         raise op.error(f"its attribute 'stash_type' is {op.attr('stash_type')}, and the rule knows 1 alone")
-    inputs = {"X": op.x(), "Scale": op.x(1), "Bias": op.x(2)}
-    attrs = {"epsilon": op.attr("epsilon"), "groups": op.attr("num_groups")}
-    op.put(op.emit("group_norm", inputs, attrs, slot="Y", others=("Mean", "Variance")))
+    x = op.x()
+    second = op.x(1)
+    third = op.x(2)
+    inputs = {"X": x, "Scale": second, "Bias": third}
+    epsilon = op.attr("epsilon")
+    num_groups = op.attr("num_groups")
+    attrs = {"epsilon": epsilon, "groups": num_groups}
+    made = op.emit("group_norm", inputs, attrs, slot="Y", others=("Mean", "Variance"))
+    op.put(made)

@@ -18,7 +18,10 @@ _LAST = 2**31 - 1
 # ----------------------------------------------------------------------- parts put together
 @reads("Concat")
 def _concat(op: NodeView) -> None:
-    op.put(op.emit("concat", {"X": op.all()}, {"axis": op.axis(op.attr("axis"))}))
+    axis = op.axis(op.attr("axis"))
+    inputs = op.all()
+    joined = op.emit("concat", {"X": inputs}, {"axis": axis})
+    op.put(joined)
 
 
 @reads("Split")
@@ -59,12 +62,15 @@ def _slice(op: NodeView) -> None:
         attrs[name] = [-1] * count
         attrs["infer_flags"] = [-1] * count
         slot = f"{name.capitalize()}TensorList"
-        inputs[slot] = row_of(op, op.cast(op.x(place), np.int64), count)
+        cast = op.cast(op.x(place), np.int64)
+        inputs[slot] = row_of(op, cast, count)
     if "StridesTensorList" in inputs or any(step != 1 for step in attrs.get("strides", ())):
-        op.put(op.emit("strided_slice", inputs, attrs))
+        made = op.emit("strided_slice", inputs, attrs)
+        op.put(made)
     else:
         attrs.pop("strides", None)
-        op.put(op.emit("slice", inputs, attrs))
+        part = op.emit("slice", inputs, attrs)
+        op.put(part)
 
 
 @reads("Pad")
@@ -90,7 +96,8 @@ def _pad(op: NodeView) -> None:
         return
     if mode not in _PADDINGS or op.rank() > 5 or sum(map(any, pairs)) > 3:
         raise op.error(f"it pads {pairs} by mode {mode!r}, and the rule knows three dimensions of five alone")
-    op.put(_repeating(op, x, pairs, _PADDINGS[mode]))
+    made = _repeating(op, x, pairs, _PADDINGS[mode])
+    op.put(made)
 
 
 _PADDINGS = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
@@ -100,11 +107,14 @@ def _repeating(op: NodeView, x: Variable, pairs: Sequence[tuple[int, int]], mode
     """As a volume, whose last dimensions are padded."""
     order = sorted(range(op.rank()), key=lambda axis: any(pairs[axis]))
     new = list(range(5 - op.rank()))
-    wide = op.unsqueezed(op.transposed(x, order), new)
+    turned = op.transposed(x, order)
+    wide = op.unsqueezed(turned, new)
     flat = [side for axis in reversed(order[-3:]) for side in pairs[axis]]
     flat += [0] * (6 - len(flat))
-    made = op.squeezed(op.one("pad3d", wide, paddings=flat, mode=mode), new)
-    return op.transposed(made, sorted(range(len(order)), key=order.__getitem__))
+    result = op.one("pad3d", wide, paddings=flat, mode=mode)
+    made = op.squeezed(result, new)
+    ordered = sorted(range(len(order)), key=order.__getitem__)
+    return op.transposed(made, ordered)
 
 
 def _computed_pads(op: NodeView, axes: Sequence[int]) -> None:
@@ -117,13 +127,17 @@ def _computed_pads(op: NodeView, axes: Sequence[int]) -> None:
     flat = [row[at] for axis in reversed(range(rank)) for at in (axis, rank + axis)] + [none] * 2 * (3 - rank)
     pads = op.emit("concat", {"X": flat}, {"axis": 0})
     new = list(range(5 - rank))
-    inputs = {"X": op.unsqueezed(op.x(), new), "Paddings": pads}
-    made = op.emit("pad3d", inputs, {"mode": "constant", "value": _number(op)})
-    op.put(op.squeezed(made, new))
+    x = op.x()
+    wide = op.unsqueezed(x, new)
+    inputs = {"X": wide, "Paddings": pads}
+    result = _number(op)
+    made = op.emit("pad3d", inputs, {"mode": "constant", "value": result})
+    narrow = op.squeezed(made, new)
+    op.put(narrow)
 
 
 def _number(op: NodeView) -> float:
-    """What is put in, as an attribute has it: a float32."""
+    """The number that is put in, as an attribute has it: a float32."""
     value = op.array(2).reshape(-1)[0] if op.has(2) else 0
     number = float(value)
     if float(np.float32(number)) != number or number != value:
@@ -133,7 +147,8 @@ def _number(op: NodeView) -> float:
 
 def _filled(op: NodeView, x: Variable, pairs: Sequence[tuple[int, int]]) -> Variable:
     flat = [side for pair in pairs for side in pair]
-    return op.one("pad", x, paddings=flat, pad_value=_number(op))
+    made = _number(op)
+    return op.one("pad", x, paddings=flat, pad_value=made)
 
 
 # ----------------------------------------------------------------------- picking
@@ -144,33 +159,46 @@ def _from_front(op: NodeView, index: int, axis: int) -> Variable:
     if known is not None and (size >= 0 or (known >= 0).all()):
         if known.size and size >= 0 and not (-size <= known.min() and known.max() < size):
             raise op.malformed(f"its indices reach from {known.min()} to {known.max()}, in a size of {size}")
-        return op.fixed(np.where(known < 0, known + max(size, 0), known), known.dtype)
+        chosen = np.where(known < 0, known + max(size, 0), known)
+        return op.fixed(chosen, known.dtype)
     ids = op.cast(op.x(index), np.int64)
     if size >= 0:
         whole = op.fixed(size, np.int64)
     else:
-        whole = op.part(op.sizes(op.x()), 0, axis, axis + 1)
+        x = op.x()
+        sizes = op.sizes(x)
+        whole = op.part(sizes, 0, axis, axis + 1)
         whole = whole if ids.shape else op.reshaped(whole, [])
-    negative = op.cast(op.two("less_than", ids, op.fixed(0, np.int64)), np.int64)
-    return op.two("elementwise_add", ids, op.two("elementwise_mul", negative, whole))
+    constant = op.fixed(0, np.int64)
+    is_less = op.two("less_than", ids, constant)
+    negative = op.cast(is_less, np.int64)
+    product = op.two("elementwise_mul", negative, whole)
+    return op.two("elementwise_add", ids, product)
 
 
 @reads("Gather")
 def _gather(op: NodeView) -> None:
     axis = op.axis(op.attr("axis"))
-    x, ids = op.x(), _from_front(op, 1, axis)
+    result = _from_front(op, 1, axis)
+    x = op.x()
+    ids = result
     shape = tuple(ids.shape)
     if len(shape) < 2:
         scalar = not shape and len(x.shape) == 1
-        op.put(op.emit("gather", {"X": x, "Index": ids}, {"axis": axis}, scalar=scalar))
+        taken = op.emit("gather", {"X": x, "Index": ids}, {"axis": axis}, scalar=scalar)
+        op.put(taken)
         return
-    made = op.emit("gather", {"X": x, "Index": op.reshaped(ids, [-1])}, {"axis": axis})
-    op.put(_split_axis(op, made, axis, ids))
+    reshaped = op.reshaped(ids, [-1])
+    made = op.emit("gather", {"X": x, "Index": reshaped}, {"axis": axis})
+    found = _split_axis(op, made, axis, ids)
+    op.put(found)
 
 
 def _split_axis(op: NodeView, made: Variable, axis: int, ids: Variable) -> Variable:
     """A result whose dimension `axis` gets the shape of the indices."""
-    before, between, behind = list(made.shape[:axis]), list(ids.shape), list(made.shape[axis + 1 :])
+    before = list(made.shape[:axis])
+    between = list(ids.shape)
+    behind = list(made.shape[axis + 1 :])
     target = [0] * len(before) + between + behind
     if target.count(-1) <= 1:
         return op.reshaped(made, target)
@@ -180,28 +208,33 @@ def _split_axis(op: NodeView, made: Variable, axis: int, ids: Variable) -> Varia
     rows += [op.part(sizes, 0, axis + 1, len(made.shape))] if behind else []
     whole = op.emit("concat", {"X": rows}, {"axis": 0})
     declared = before + between + behind
-    return op.emit(
-        "reshape2", {"X": made, "ShapeTensor": row_of(op, whole, len(declared))}, {"shape": declared}
-    )
+    count = len(declared)
+    result = row_of(op, whole, count)
+    return op.emit("reshape2", {"X": made, "ShapeTensor": result}, {"shape": declared})
 
 
 @reads("GatherElements")
 def _gather_elements(op: NodeView) -> None:
     axis = op.axis(op.attr("axis"))
-    x, ids = op.x(), _from_front(op, 1, axis)
+    made = _from_front(op, 1, axis)
+    x = op.x()
+    ids = made
     others = [at for at in range(op.rank()) if at != axis]
     if any(x.shape[at] != ids.shape[at] or x.shape[at] < 0 for at in others):
         # of the other dimensions it takes as many as there are indices
         x = _cut(op, x, ids, others)
-    op.put(op.emit("take_along_axis", {"Input": x, "Index": ids}, {"Axis": axis}, slot="Result"))
+    result = op.emit("take_along_axis", {"Input": x, "Index": ids}, {"Axis": axis}, slot="Result")
+    op.put(result)
 
 
 def _cut(op: NodeView, x: Variable, ids: Variable, axes: Sequence[int]) -> Variable:
     """The front of x, as large as the indices in some dimensions."""
     if min(ids.shape, default=0) >= 0:
         ends = [ids.shape[at] for at in axes]
-        return op.emit("slice", {"Input": x}, {"axes": list(axes), "starts": [0] * len(ends), "ends": ends})
-    row = row_of(op, op.sizes(ids), len(ids.shape))
+        listed = list(axes)
+        return op.emit("slice", {"Input": x}, {"axes": listed, "starts": [0] * len(ends), "ends": ends})
+    sizes = op.sizes(ids)
+    row = row_of(op, sizes, len(ids.shape))
     count = len(axes)
     attrs = {"axes": list(axes), "starts": [0] * count, "ends": [-1] * count, "infer_flags": [-1] * count}
     return op.emit("slice", {"Input": x, "EndsTensorList": [row[at] for at in axes]}, attrs)
@@ -209,8 +242,12 @@ def _cut(op: NodeView, x: Variable, ids: Variable, axes: Sequence[int]) -> Varia
 
 @reads("GatherND")
 def _gather_nd(op: NodeView) -> None:
-    x, ids = op.x(), _places(op, 1, op.attr("batch_dims"))
-    op.put(op.emit("gather_nd", {"X": x, "Index": ids}))
+    batch_dims = op.attr("batch_dims")
+    made = _places(op, 1, batch_dims)
+    x = op.x()
+    ids = made
+    result = op.emit("gather_nd", {"X": x, "Index": ids})
+    op.put(result)
 
 
 def _places(op: NodeView, index: int, batch: int = 0) -> Variable:
@@ -226,11 +263,15 @@ def _places(op: NodeView, index: int, batch: int = 0) -> Variable:
             whole = op.fixed(sizes, np.int64)
         else:
             whole = op.part(op.sizes(op.x()), 0, batch, batch + depth)
-        negative = op.cast(op.two("less_than", ids, op.fixed(0, np.int64)), np.int64)
-        ids = op.two("elementwise_add", ids, op.two("elementwise_mul", negative, whole))
+        constant = op.fixed(0, np.int64)
+        is_less = op.two("less_than", ids, constant)
+        negative = op.cast(is_less, np.int64)
+        product = op.two("elementwise_mul", negative, whole)
+        ids = op.two("elementwise_add", ids, product)
     if not batch:
         return ids
-    ones = op.one("fill_any_like", op.part(ids, len(ids.shape) - 1, 0, 1), value=1.0)
+    part = op.part(ids, len(ids.shape) - 1, 0, 1)
+    ones = op.one("fill_any_like", part, value=1.0)
     rows = op.one("cumsum", ones, axis=0, exclusive=True)
     return op.emit("concat", {"X": [rows, ids]}, {"axis": len(ids.shape) - 1})
 
@@ -240,14 +281,19 @@ def _compress(op: NodeView) -> None:
     axis = op.attr("axis")
     x = op.reshaped(op.x(), [-1]) if axis is None else op.x()
     axis = 0 if axis is None else op.axis(axis)
-    ids = op.reshaped(op.emit("where_index", {"Condition": op.x(1)}), [-1])
-    op.put(op.emit("gather", {"X": x, "Index": ids}, {"axis": axis}))
+    second = op.x(1)
+    places = op.emit("where_index", {"Condition": second})
+    ids = op.reshaped(places, [-1])
+    taken = op.emit("gather", {"X": x, "Index": ids}, {"axis": axis})
+    op.put(taken)
 
 
 @reads("NonZero")
 def _non_zero(op: NodeView) -> None:
-    places = op.emit("where_index", {"Condition": op.x()})
-    op.put(op.transposed(places, [1, 0]))
+    x = op.x()
+    places = op.emit("where_index", {"Condition": x})
+    turned = op.transposed(places, [1, 0])
+    op.put(turned)
 
 
 @reads("OneHot")
@@ -255,30 +301,45 @@ def _one_hot(op: NodeView) -> None:
     depth = int(op.array(1).reshape(-1)[0])
     rank = op.rank()
     axis = op.axis(op.attr("axis"), rank + 1)
-    ids = op.unsqueezed(op.cast(op.x(), np.int64), [axis])
+    x = op.x()
+    cast = op.cast(x, np.int64)
+    ids = op.unsqueezed(cast, [axis])
     shape = [depth if at == axis else 1 for at in range(rank + 1)]
-    negative = op.cast(op.two("less_than", ids, op.fixed(0, np.int64)), np.int64)
-    ids = op.two("elementwise_add", ids, op.one("scale", negative, scale=float(depth)))
-    is_here = op.two("equal", ids, op.fixed(np.arange(depth).reshape(shape), np.int64))
+    constant = op.fixed(0, np.int64)
+    is_less = op.two("less_than", ids, constant)
+    negative = op.cast(is_less, np.int64)
+    number = float(depth)
+    scaled = op.one("scale", negative, scale=number)
+    ids = op.two("elementwise_add", ids, scaled)
+    reshaped = np.arange(depth).reshape(shape)
+    fixed = op.fixed(reshaped, np.int64)
+    is_here = op.two("equal", ids, fixed)
     off, on = (op.fixed(each, op.dtype(2)) for each in op.array(2))
     condition, yes, no = expanded_alike(op, is_here, on, off)
-    op.put(op.emit("where", {"Condition": condition, "X": yes, "Y": no}))
+    chosen = op.emit("where", {"Condition": condition, "X": yes, "Y": no})
+    op.put(chosen)
 
 
 @reads("Trilu")
 def _trilu(op: NodeView) -> None:
     diagonal = int(op.array(1).reshape(-1)[0]) if op.has(1) else 0
-    op.put(op.one("tril_triu", op.x(), diagonal=diagonal, lower=not op.attr("upper")))
+    x = op.x()
+    made = op.one("tril_triu", x, diagonal=diagonal, lower=not op.attr("upper"))
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- placing
 @reads("ScatterND")
 def _scatter_nd(op: NodeView) -> None:
     reduction = op.attr("reduction")
-    x, updates = op.x(), op.x(2)
+    third = op.x(2)
+    x = op.x()
+    updates = third
     depth = op.shape(1)[-1]
     if reduction == "add":
-        op.put(op.emit("scatter_nd_add", {"X": x, "Index": _places(op, 1), "Updates": updates}))
+        found = _places(op, 1)
+        result = op.emit("scatter_nd_add", {"X": x, "Index": found, "Updates": updates})
+        op.put(result)
         return
     if reduction not in (None, "none"):
         raise op.error(
@@ -290,14 +351,13 @@ def _scatter_nd(op: NodeView) -> None:
         raise op.error(f"it writes into {sizes}, whose inner sizes are not known")
     # rows of a table: their numbers are the places in row-major order
     steps = [int(np.prod(sizes[at + 1 : depth])) for at in range(depth)]
-    flat = op.emit(
-        "reduce_sum", {"X": op.two("elementwise_mul", ids, op.fixed(steps, np.int64))}, {"dim": [-1]}
-    )
+    constant = op.fixed(steps, np.int64)
+    product = op.two("elementwise_mul", ids, constant)
+    flat = op.emit("reduce_sum", {"X": product}, {"dim": [-1]})
     table = op.reshaped(x, [-1, *sizes[depth:]]) if depth != 1 else x
     rows = op.reshaped(updates, [-1, *sizes[depth:]])
-    made = op.emit(
-        "scatter", {"X": table, "Ids": op.reshaped(flat, [-1]), "Updates": rows}, {"overwrite": True}
-    )
+    reshaped = op.reshaped(flat, [-1])
+    made = op.emit("scatter", {"X": table, "Ids": reshaped, "Updates": rows}, {"overwrite": True})
     op.put(op.reshaped(made, [-1, *sizes[1:]]) if depth != 1 else made)
 
 
@@ -312,10 +372,15 @@ def _scatter_elements(op: NodeView) -> None:
         raise op.error(
             f"its attribute 'reduction' is {reduction!r}, and the rule knows {list(_REDUCTIONS)[1:]}"
         )
-    x, ids, updates = op.x(), _from_front(op, 1, axis), op.x(2)
+    made = _from_front(op, 1, axis)
+    third = op.x(2)
+    x = op.x()
+    ids = made
+    updates = third
     others = [at for at in range(op.rank()) if at != axis]
     if any(x.shape[at] != ids.shape[at] for at in others):
         raise op.error(f"its indices{list(ids.shape)} leave rows of {list(x.shape)} out")
     inputs = {"Input": x, "Index": ids, "Value": updates}
     attrs = {"Axis": axis, "Reduce": _REDUCTIONS[reduction]}
-    op.put(op.emit("put_along_axis", inputs, attrs, slot="Result"))
+    result = op.emit("put_along_axis", inputs, attrs, slot="Result")
+    op.put(result)

@@ -20,7 +20,7 @@ _USUAL = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN"
 _FUNCTIONS = ("sigmoid", "tanh", "relu", "softsign", "softplus")
 
 
-class _Layer:
+class _GatedLayer:
     """A node's weights and attributes, checked."""
 
     def __init__(self, op: NodeView) -> None:
@@ -35,7 +35,9 @@ class _Layer:
             raise op.error(f"activations {named}, and the rule knows {', '.join(_FUNCTIONS)}")
         if op.attr("activation_alpha") or op.attr("activation_beta"):
             raise op.error("its activations have numbers of their own")
-        self.weight, self.recurrence = op.array(1), op.array(2)
+        array = op.array(1)
+        self.weight = array
+        self.recurrence = op.array(2)
         gates = _GATES[op.kind]
         self.size = self.recurrence.shape[-1]
         shapes = (self.directions, gates * self.size)
@@ -61,7 +63,8 @@ class _Layer:
         batch = self.op.shape()[1]
         shape = [self.directions, batch, self.size]
         if batch >= 0:
-            return self.op.fixed(np.zeros(shape), self.weight.dtype)
+            zeros = np.zeros(shape)
+            return self.op.fixed(zeros, self.weight.dtype)
         attrs = {"shape": shape, "input_dim_idx": 1, "output_dim_idx": 1, "dtype": self.op.x().dtype}
         return self.op.emit("fill_constant_batch_size_like", {"Input": self.op.x()}, {**attrs, "value": 0.0})
 
@@ -73,7 +76,7 @@ class _Layer:
 
 @reads("LSTM", "GRU", "RNN")
 def _layer(op: NodeView) -> None:
-    layer = _Layer(op)
+    layer = _GatedLayer(op)
     usual = layer.kinds == _USUAL[op.kind] * layer.directions or (
         op.kind == "RNN" and len(set(layer.kinds)) == 1 and layer.kinds[0] in ("tanh", "relu")
     )
@@ -85,14 +88,16 @@ def _layer(op: NodeView) -> None:
 
 def _ordered(rows: Array, order: Sequence[int]) -> Array:
     """Rows of gates in another order."""
-    parts = np.split(rows, len(order), axis=0)
+    count = len(order)
+    parts = np.split(rows, count, axis=0)
     return np.concatenate([parts[place] for place in order], axis=0)
 
 
-def _as_rnn(layer: _Layer) -> None:
+def _as_rnn(layer: _GatedLayer) -> None:
     op = layer.op
     order = _ORDERS[op.kind]
-    weights, biases = [], []
+    weights = []
+    biases = []
     for at in range(layer.directions):
         weights += [layer.weight[at], layer.recurrence[at]]
         biases += np.split(layer.biases[at], 2)
@@ -115,29 +120,35 @@ def _as_rnn(layer: _Layer) -> None:
     out, *states = op.emit_all("rnn", inputs, attrs, {"Out": 1, "State": count})
     # [time, batch, directions x size] -> [time, directions, batch, size]
     apart = op.reshaped(out, [0, 0, layer.directions, layer.size])
-    op.put_all([op.transposed(apart, [0, 2, 1, 3]), *states])
+    turned = op.transposed(apart, [0, 2, 1, 3])
+    op.put_all([turned, *states])
 
 
 # ----------------------------------------------------------------------- step by step
 Cell: TypeAlias = "Callable[[Variable, list[Variable]], list[Variable]]"
 
 
-def _step_by_step(layer: _Layer) -> None:
+def _step_by_step(layer: _GatedLayer) -> None:
     """A recurrence for each direction, whose products with the input are done before."""
     op = layer.op
     if op.has(4):
         raise op.error("sequences have lengths, and its gates are not those of the op rnn")
-    x, states = op.x(), layer.states()
-    rows, lasts = [], []
+    x = op.x()
+    states = layer.states()
+    rows = []
+    lasts = []
     for at in range(layer.directions):
         firsts = [op.squeezed(op.part(state, 0, at, at + 1), [0]) for state in states]
         entry, cell = _CELLS[op.kind](layer, at)
-        given = op.emit("matmul_v2", {"X": x, "Y": op.fixed(layer.weight[at].T)})
-        given = op.two("elementwise_add", given, op.fixed(entry))
+        constant = op.fixed(layer.weight[at].T)
+        given = op.emit("matmul_v2", {"X": x, "Y": constant})
+        fixed = op.fixed(entry)
+        given = op.two("elementwise_add", given, fixed)
 
         backwards = layer.is_reverse or at == 1
         made = recurrent(op, [given], firsts, functools.partial(_step, cell), backwards)
-        rows.append(op.unsqueezed(made[0], [1]))
+        wide = op.unsqueezed(made[0], [1])
+        rows.append(wide)
         lasts.append([op.unsqueezed(last_of(op, each, backwards), [0]) for each in made])
     joined = [rows, *map(list, zip(*lasts, strict=True))]
     axes = [1, *[0] * len(states)]
@@ -155,7 +166,7 @@ def _step(cell: Cell, rows: list[Variable], states: list[Variable]) -> tuple[lis
     return made, made
 
 
-def _kinds(layer: _Layer, at: int) -> list[str]:
+def _kinds(layer: _GatedLayer, at: int) -> list[str]:
     count = len(_USUAL[layer.op.kind])
     return layer.kinds[at * count : (at + 1) * count]
 
@@ -164,19 +175,21 @@ def _gates(op: NodeView, x: Variable, count: int) -> list[Variable]:
     return op.emit_all("split", {"X": x}, {"axis": 1, "num": count}, {"Out": count})
 
 
-def _simple(layer: _Layer, at: int) -> tuple[Array, Cell]:
+def _simple(layer: _GatedLayer, at: int) -> tuple[Array, Cell]:
     op = layer.op
     of_x, of_h = np.split(layer.biases[at], 2)
     recurrence = op.fixed(layer.recurrence[at].T)
 
     def cell(x: Variable, states: list[Variable]) -> list[Variable]:
-        total = op.two("elementwise_add", x, op.two("matmul_v2", states[0], recurrence))
-        return [op.one(_kinds(layer, at)[0], total)]
+        product = op.two("matmul_v2", states[0], recurrence)
+        total = op.two("elementwise_add", x, product)
+        made = op.one(_kinds(layer, at)[0], total)
+        return [made]
 
     return of_x + of_h, cell
 
 
-def _lstm(layer: _Layer, at: int) -> tuple[Array, Cell]:
+def _lstm(layer: _GatedLayer, at: int) -> tuple[Array, Cell]:
     """Gates input, output, forget, cell; peepholes of the first three."""
     op = layer.op
     of_x, of_h = np.split(layer.biases[at], 2)
@@ -190,19 +203,24 @@ def _lstm(layer: _Layer, at: int) -> tuple[Array, Cell]:
 
     def cell(x: Variable, states: list[Variable]) -> list[Variable]:
         hidden, before = states
-        total = op.two("elementwise_add", x, op.two("matmul_v2", hidden, recurrence))
+        product = op.two("matmul_v2", hidden, recurrence)
+        total = op.two("elementwise_add", x, product)
         entry, opened, forget, candidate = _gates(op, total, 4)
         entry = op.one(gate, with_cell(entry, 0, before))
         forget = op.one(gate, with_cell(forget, 2, before))
         kept = op.two("elementwise_mul", forget, before)
-        new = op.two("elementwise_add", kept, op.two("elementwise_mul", entry, op.one(wave, candidate)))
+        made = op.one(wave, candidate)
+        scaled = op.two("elementwise_mul", entry, made)
+        new = op.two("elementwise_add", kept, scaled)
         opened = op.one(gate, with_cell(opened, 1, new))
-        return [op.two("elementwise_mul", opened, op.one(out, new)), new]
+        found = op.one(out, new)
+        result = op.two("elementwise_mul", opened, found)
+        return [result, new]
 
     return of_x + of_h, cell
 
 
-def _gru(layer: _Layer, at: int) -> tuple[Array, Cell]:
+def _gru(layer: _GatedLayer, at: int) -> tuple[Array, Cell]:
     """Gates update, reset, candidate; the reset gate comes before the product or behind it."""
     op = layer.op
     size = layer.size
@@ -216,19 +234,26 @@ def _gru(layer: _Layer, at: int) -> tuple[Array, Cell]:
     def cell(x: Variable, states: list[Variable]) -> list[Variable]:
         hidden = states[0]
         entry = op.part(x, 1, 0, 2 * size)
-        gates = op.one(gate, op.two("elementwise_add", entry, op.two("matmul_v2", hidden, of_gates)))
+        of_state = op.two("matmul_v2", hidden, of_gates)
+        together = op.two("elementwise_add", entry, of_state)
+        gates = op.one(gate, together)
         update, reset = _gates(op, gates, 2)
         if layer.after:
-            product = op.two("elementwise_add", op.two("matmul_v2", hidden, of_candidate), more)
+            made = op.two("matmul_v2", hidden, of_candidate)
+            product = op.two("elementwise_add", made, more)
             product = op.two("elementwise_mul", reset, product)
         else:
             kept = op.two("elementwise_mul", reset, hidden)
-            product = op.two("elementwise_add", op.two("matmul_v2", kept, of_candidate), more)
-        total = op.two("elementwise_add", op.part(x, 1, 2 * size, 3 * size), product)
+            result = op.two("matmul_v2", kept, of_candidate)
+            product = op.two("elementwise_add", result, more)
+        part = op.part(x, 1, 2 * size, 3 * size)
+        total = op.two("elementwise_add", part, product)
         candidate = op.one(wave, total)
         # (1 - z) candidate + z hidden
-        apart = op.two("elementwise_mul", update, op.two("elementwise_sub", hidden, candidate))
-        return [op.two("elementwise_add", candidate, apart)]
+        difference = op.two("elementwise_sub", hidden, candidate)
+        apart = op.two("elementwise_mul", update, difference)
+        found = op.two("elementwise_add", candidate, apart)
+        return [found]
 
     entry = of_x + np.concatenate([of_h[: 2 * size], np.zeros_like(of_h[2 * size :])])
     return entry, cell

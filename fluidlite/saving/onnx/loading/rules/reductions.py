@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.onnx.loading.graph import NodeView, reads
 
 # ----------------------------------------------------------------------- reductions
-_TYPES = {
-    "ReduceSum": "reduce_sum",
-    "ReduceMean": "reduce_mean",
-    "ReduceMax": "reduce_max",
-    "ReduceMin": "reduce_min",
-    "ReduceProd": "reduce_prod",
-}
 
 
 def _axes(op: NodeView) -> list[int]:
@@ -35,34 +26,45 @@ def _reduced(op: NodeView, type: str, x: Variable, axes: list[int], keep: bool) 
     return op.emit(type, {"X": x}, attrs, scalar=whole and not keep)
 
 
-@reads(*_TYPES)
+@reads("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 def _reduce(op: NodeView) -> None:
-    made = _reduced(op, _TYPES[op.kind], op.x(), _axes(op), bool(op.attr("keepdims")))
+    name = op.kind.removeprefix("Reduce").lower()
+    axes = _axes(op)
+    keepdims = op.attr("keepdims")
+    keep = bool(keepdims)
+    x = op.x()
+    made = _reduced(op, f"reduce_{name}", x, axes, keep)
     op.put(made)
 
 
-_BEFORE: dict[str, Callable[[NodeView, Variable], Variable]] = {
-    "ReduceL1": lambda op, x: op.one("abs", x),
-    "ReduceL2": lambda op, x: op.two("elementwise_mul", x, x),
-    "ReduceSumSquare": lambda op, x: op.two("elementwise_mul", x, x),
-    "ReduceLogSum": lambda op, x: x,
-}
-_BEHIND = {"ReduceL2": "sqrt", "ReduceLogSum": "log"}
-
-
-@reads(*_BEFORE)
+@reads("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum")
 def _reduce_of(op: NodeView) -> None:
-    total = _reduced(op, "reduce_sum", _BEFORE[op.kind](op, op.x()), _axes(op), bool(op.attr("keepdims")))
-    op.put(op.one(_BEHIND[op.kind], total) if op.kind in _BEHIND else total)
+    x = op.x()
+    if op.kind == "ReduceL1":
+        x = op.one("abs", x)
+    elif op.kind != "ReduceLogSum":
+        x = op.two("elementwise_mul", x, x)
+    keepdims = op.attr("keepdims")
+    keep = bool(keepdims)
+    made = _axes(op)
+    total = _reduced(op, "reduce_sum", x, made, keep)
+    if op.kind == "ReduceL2":
+        total = op.one("sqrt", total)
+    elif op.kind == "ReduceLogSum":
+        total = op.one("log", total)
+    op.put(total)
 
 
 @reads("ReduceLogSumExp")
 def _log_sum_exp(op: NodeView) -> None:
     axes = _axes(op)
     whole = len(axes) == op.rank()
-    keep = bool(op.attr("keepdims"))
+    keepdims = op.attr("keepdims")
+    keep = bool(keepdims)
     attrs = {"axis": axes, "keepdim": keep, "reduce_all": whole}
-    op.put(op.emit("logsumexp", {"X": op.x()}, attrs, scalar=whole and not keep))
+    x = op.x()
+    made = op.emit("logsumexp", {"X": x}, attrs, scalar=whole and not keep)
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- order
@@ -70,9 +72,12 @@ def _log_sum_exp(op: NodeView) -> None:
 def _arg(op: NodeView) -> None:
     axis = op.axis(op.attr("axis"))
     type = "arg_max" if op.kind == "ArgMax" else "arg_min"
-    keep = bool(op.attr("keepdims"))
+    keepdims = op.attr("keepdims")
+    keep = bool(keepdims)
     scalar = op.rank() == 1 and not keep
-    op.put(op.emit(type, {"X": op.x()}, {"axis": axis, "keepdims": keep}, scalar=scalar))
+    x = op.x()
+    made = op.emit(type, {"X": x}, {"axis": axis, "keepdims": keep}, scalar=scalar)
+    op.put(made)
 
 
 @reads("Hardmax")
@@ -82,9 +87,14 @@ def _hardmax(op: NodeView) -> None:
     size = op.shape()[axis]
     if size < 0:
         raise op.error(f"axis {axis} of {list(op.shape())}, whose size is not known")
-    best = op.emit("arg_max", {"X": op.x()}, {"axis": axis, "keepdims": True})
+    x = op.x()
+    best = op.emit("arg_max", {"X": x}, {"axis": axis, "keepdims": True})
     places = np.arange(size).reshape([size, *[1] * (op.rank() - 1 - axis)])
-    op.put(op.cast(op.two("equal", best, op.fixed(places, np.int64)), op.dtype()))
+    constant = op.fixed(places, np.int64)
+    is_equal = op.two("equal", best, constant)
+    dtype = op.dtype()
+    cast = op.cast(is_equal, dtype)
+    op.put(cast)
 
 
 @reads("LpNormalization")
@@ -95,15 +105,23 @@ def _lp_norm(op: NodeView) -> None:
     norm = op.one("reduce_sum", size, dim=axis, keep_dim=True)
     norm = norm if op.attr("p") == 1 else op.one("sqrt", norm)
     # of zeros they are zeros
-    is_zero = op.cast(op.two("equal", norm, op.fixed(0, op.dtype())), op.dtype())
-    op.put(op.two("elementwise_div", x, op.two("elementwise_add", norm, is_zero)))
+    dtype = op.dtype()
+    constant = op.fixed(0, dtype)
+    is_equal = op.two("equal", norm, constant)
+    is_zero = op.cast(is_equal, op.dtype())
+    total = op.two("elementwise_add", norm, is_zero)
+    quotient = op.two("elementwise_div", x, total)
+    op.put(quotient)
 
 
 @reads("TopK")
 def _top(op: NodeView) -> None:
     op.idle("sorted")
-    attrs = {"axis": op.axis(op.attr("axis")), "largest": bool(op.attr("largest")), "sorted": True}
-    inputs = {"X": op.x()}
+    axis = op.axis(op.attr("axis"))
+    largest = bool(op.attr("largest"))
+    attrs = {"axis": axis, "largest": largest, "sorted": True}
+    x = op.x()
+    inputs = {"X": x}
     known = op.value(1).array
     if known is not None:
         attrs["k"] = int(known.reshape(-1)[0])
@@ -114,15 +132,20 @@ def _top(op: NodeView) -> None:
 
 @reads("CumSum")
 def _cumsum(op: NodeView) -> None:
-    axis = op.axis(int(op.array(1).reshape(-1)[0]))
+    number = int(op.array(1).reshape(-1)[0])
+    axis = op.axis(number)
     flags = {name: bool(op.attr(name)) for name in ("exclusive", "reverse")}
-    op.put(op.one("cumsum", op.x(), axis=axis, **flags))
+    x = op.x()
+    counts = op.one("cumsum", x, axis=axis, **flags)
+    op.put(counts)
 
 
 @reads("Softmax", "LogSoftmax")
 def _softmax(op: NodeView) -> None:
     axis = op.axis(op.attr("axis"))
-    op.put(op.one("softmax" if op.kind == "Softmax" else "log_softmax", op.x(), axis=axis))
+    x = op.x()
+    made = op.one("softmax" if op.kind == "Softmax" else "log_softmax", x, axis=axis)
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- products
@@ -136,13 +159,21 @@ def _product(
 
 @reads("MatMul")
 def _matmul(op: NodeView) -> None:
-    op.put(_product(op, op.x(0), op.x(1)))
+    x = op.x(0)
+    second = op.x(1)
+    made = _product(op, x, second)
+    op.put(made)
 
 
 @reads("Gemm")
 def _gemm(op: NodeView) -> None:
-    made = _product(op, op.x(0), op.x(1), bool(op.attr("transA")), bool(op.attr("transB")))
-    alpha, beta = op.attr("alpha"), op.attr("beta")
+    x = op.x(0)
+    second = op.x(1)
+    transA = bool(op.attr("transA"))
+    transB = bool(op.attr("transB"))
+    made = _product(op, x, second, transA, transB)
+    alpha = op.attr("alpha")
+    beta = op.attr("beta")
     made = op.one("scale", made, scale=alpha) if alpha != 1 else made
     if op.has(2):
         bias = op.x(2)
@@ -160,9 +191,12 @@ def _einsum(op: NodeView) -> None:
         result if arrow else [letter for letter in inputs if letter.isalpha() and inputs.count(letter) == 1]
     )
     scalar = not left and "..." not in equation
-    op.put(op.emit("einsum", {"Operands": op.all()}, {"equation": equation}, scalar=scalar))
+    made = op.emit("einsum", {"Operands": op.all()}, {"equation": equation}, scalar=scalar)
+    op.put(made)
 
 
 @reads("Det")
 def _det(op: NodeView) -> None:
-    op.put(op.emit("determinant", {"Input": op.x()}, scalar=op.rank() == 2))
+    x = op.x()
+    made = op.emit("determinant", {"Input": x}, scalar=op.rank() == 2)
+    op.put(made)

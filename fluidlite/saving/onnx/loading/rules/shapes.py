@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.onnx.loading.graph import NodeView, reads
-from fluidlite.saving.onnx.loading.values import Size, Value
+from fluidlite.saving.onnx.loading.values import OnnxValue, RunSize
 
 __all__ = ["row_of"]
 
@@ -22,7 +22,7 @@ def _constant(op: NodeView) -> None:
     value = op.attr(given[0])
     dtype = _CONSTANTS[given[0]]
     array = op.graph.file.array(value) if dtype is None else np.asarray(value, dtype)
-    op.put(Value.constant(array))
+    op.put(OnnxValue.constant(array))
 
 
 _CONSTANTS: dict[str, Any] = {
@@ -36,8 +36,12 @@ _CONSTANTS: dict[str, Any] = {
 
 @reads("Shape")
 def _shape(op: NodeView) -> None:
-    first, last = op.attr("start"), op.attr("end")
-    whole = op.sizes(op.x())
+    start = op.attr("start")
+    end = op.attr("end")
+    first = start
+    last = end
+    x = op.x()
+    whole = op.sizes(x)
     if first or last is not None:
         last = 2**31 - 1 if last is None else last
         whole = op.part(whole, 0, first, last)
@@ -46,7 +50,9 @@ def _shape(op: NodeView) -> None:
 
 @reads("Size")
 def _size(op: NodeView) -> None:
-    op.put(op.emit("size", {"Input": op.x()}, scalar=True))
+    x = op.x()
+    made = op.emit("size", {"Input": x}, scalar=True)
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- reshapes
@@ -54,7 +60,8 @@ def _parts(op: NodeView, place: int) -> list[Any]:
     """The numbers of an input that says a shape, None where they are not known."""
     value = op.value(place)
     if value.parts is not None:
-        return list(value.parts.reshape(-1))
+        reshaped = value.parts.reshape(-1)
+        return list(reshaped)
     if len(value.shape) != 1 or value.shape[0] < 0:
         raise op.error(f"the shape in its input {place} has an unknown number of dimensions")
     return [None] * value.shape[0]
@@ -76,17 +83,21 @@ def _reshape(op: NodeView) -> None:
         # what is left: there is no other number that fits
         sizes[unknown.pop()] = -1
     if not unknown:
-        op.put(op.reshaped(x, sizes))
+        reshaped = op.reshaped(x, sizes)
+        op.put(reshaped)
         return
-    row = row_of(op, op.x(1), len(sizes))
+    second = op.x(1)
+    count = len(sizes)
+    row = row_of(op, second, count)
     declared = [-1 if size is None else size for size in sizes]
-    op.put(op.emit("reshape2", {"X": x, "ShapeTensor": row}, {"shape": declared}))
+    made = op.emit("reshape2", {"X": x, "ShapeTensor": row}, {"shape": declared})
+    op.put(made)
 
 
 def _kept(x: Variable, at: int, part: Any) -> Any:
     """A size as an attribute has it: 0 for the size that x has there."""
-    if isinstance(part, Size):
-        return 0 if part == Size(x.name, at) else None
+    if isinstance(part, RunSize):
+        return 0 if part == RunSize(x.name, at) else None
     return part
 
 
@@ -101,7 +112,9 @@ def row_of(op: NodeView, sizes: Variable, count: int) -> list[Variable]:
 def _flatten(op: NodeView) -> None:
     axis = op.attr("axis")
     axis = axis + op.rank() if axis < 0 else axis
-    op.put(op.emit("flatten2", {"X": op.x()}, {"axis": axis}))
+    x = op.x()
+    flat = op.emit("flatten2", {"X": x}, {"axis": axis})
+    op.put(flat)
 
 
 @reads("Transpose")
@@ -119,20 +132,24 @@ def _axes(op: NodeView, place: int, rank: int) -> list[int]:
 def _squeeze(op: NodeView) -> None:
     x = op.x()
     if op.has(1):
-        axes = _axes(op, 1, op.rank())
+        rank = op.rank()
+        axes = _axes(op, 1, rank)
     else:
         axes = [axis for axis, size in enumerate(op.shape()) if size == 1]
         if min(op.shape(), default=0) < 0:
             raise op.error("it takes all dimensions of 1 away, and some sizes are not known")
     if any(x.shape[axis] not in (1, -1) for axis in axes):
         raise op.malformed(f"it takes the dimensions {axes} of {list(x.shape)} away, which are not 1")
-    op.put(op.squeezed(x, axes))
+    narrow = op.squeezed(x, axes)
+    op.put(narrow)
 
 
 @reads("Unsqueeze")
 def _unsqueeze(op: NodeView) -> None:
     axes = _axes(op, 1, op.rank() + len(op.ints(1)))
-    op.put(op.unsqueezed(op.x(), axes))
+    x = op.x()
+    wide = op.unsqueezed(x, axes)
+    op.put(wide)
 
 
 # ----------------------------------------------------------------------- copies
@@ -154,18 +171,21 @@ def _expand(op: NodeView) -> None:
         return
     asked = op.x(1)
     if asked.shape[0] < len(have):
-        asked = op.emit("concat", {"X": [op.fixed([1] * (len(have) - asked.shape[0]), np.int64), asked]})
+        constant = op.fixed([1] * (len(have) - asked.shape[0]), np.int64)
+        asked = op.emit("concat", {"X": [constant, asked]})
     sizes = op.sizes(x)
     if more:
-        sizes = op.emit("concat", {"X": [op.fixed([1] * more, np.int64), sizes]}, {"axis": 0})
+        fixed = op.fixed([1] * more, np.int64)
+        sizes = op.emit("concat", {"X": [fixed, sizes]}, {"axis": 0})
     whole = op.two("elementwise_max", asked, sizes)
     declared = [-1 if part is None else part for part in wanted]
-    op.put(op.emit("expand_v2", {"X": x, "Shape": whole}, {"shape": declared}))
+    copies = op.emit("expand_v2", {"X": x, "Shape": whole}, {"shape": declared})
+    op.put(copies)
 
 
 def _expanded(x: Variable, at: int, size: int, part: Any) -> int | None:
     """A size of the result, -1 for that of x; None where the run alone knows it."""
-    if size > 1 or part == Size(x.name, at):
+    if size > 1 or part == RunSize(x.name, at):
         # the other one is the same, or 1; where it is neither, the op says so
         return part if isinstance(part, int) and part != 1 else -1
     if part == 1:
@@ -177,11 +197,16 @@ def _expanded(x: Variable, at: int, size: int, part: Any) -> int | None:
 def _tile(op: NodeView) -> None:
     times = op.value(1).array
     if times is not None:
-        op.put(op.one("tile", op.x(), repeat_times=[int(each) for each in times.reshape(-1)]))
+        x = op.x()
+        copies = op.one("tile", x, repeat_times=[int(each) for each in times.reshape(-1)])
+        op.put(copies)
         return
-    row = row_of(op, op.x(1), op.rank())
+    second = op.x(1)
+    rank = op.rank()
+    row = row_of(op, second, rank)
     attrs = {"repeat_times": [-1] * op.rank()}
-    op.put(op.emit("tile", {"X": op.x(), "repeat_times_tensor": row}, attrs))
+    made = op.emit("tile", {"X": op.x(), "repeat_times_tensor": row}, attrs)
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- new values
@@ -192,12 +217,16 @@ def _constant_of_shape(op: NodeView) -> None:
     if filler.size != 1:
         raise op.malformed(f"its value has {filler.size} elements")
     sizes = [part if isinstance(part, int) else None for part in _parts(op, 0)]
-    attrs = {"dtype": to_vartype(filler.dtype), **_number(filler)}
+    made = _number(filler)
+    attrs = {"dtype": to_vartype(filler.dtype), **made}
     if all(size is not None for size in sizes):
-        op.put(op.emit("fill_constant", {}, {**attrs, "shape": sizes}))
+        filled = op.emit("fill_constant", {}, {**attrs, "shape": sizes})
+        op.put(filled)
         return
     declared = [-1 if size is None else size for size in sizes]
-    op.put(op.emit("fill_constant", {"ShapeTensor": op.x()}, {**attrs, "shape": declared}))
+    x = op.x()
+    result = op.emit("fill_constant", {"ShapeTensor": x}, {**attrs, "shape": declared})
+    op.put(result)
 
 
 def _number(filler: Array) -> dict[str, Any]:
@@ -210,7 +239,8 @@ def _number(filler: Array) -> dict[str, Any]:
 @reads("Range")
 def _range(op: NodeView) -> None:
     start, end, step = op.all()
-    op.put(op.emit("range", {"Start": start, "End": end, "Step": step}))
+    row = op.emit("range", {"Start": start, "End": end, "Step": step})
+    op.put(row)
 
 
 @reads("EyeLike")
@@ -221,4 +251,5 @@ def _eye_like(op: NodeView) -> None:
     number = op.attr("dtype")
     dtype = op.dtype() if number is None else op.graph.file.dtype(number, "its result")
     attrs = {"num_rows": rows, "num_columns": columns, "dtype": to_vartype(dtype)}
-    op.put(op.emit("eye", {}, attrs))
+    diagonal = op.emit("eye", {}, attrs)
+    op.put(diagonal)

@@ -257,13 +257,13 @@ def test_weights_in_another_file() -> None:
 @pytest.mark.parametrize(
     "model, said",
     [
-        (external("../weights.bin"), "lies in '../weights.bin', which is no file in the folder of the model"),
-        (external("/etc/hostname"), "lies in '/etc/hostname', which is no file"),
-        (external("link.bin"), "lies in 'link.bin', which is no file in the folder"),
+        (external("../weights.bin"), "lies in '../weights.bin', which is not a file in the folder"),
+        (external("/etc/hostname"), "lies in '/etc/hostname', which is not a file"),
+        (external("link.bin"), "lies in 'link.bin', which is not a file in the folder"),
         (external("weights.bin", 30), "takes 16 at 30 of the 32"),
         (external("weights.bin", 0, 20), "has 16 bytes, but takes 20 at 0"),
         (external("weights.bin", -4), "takes 16 at -4"),
-        (external("gone.bin"), "lies in 'gone.bin', which is no file"),
+        (external("gone.bin"), "lies in 'gone.bin', which is not a file"),
     ],
 )
 def test_other_files_are_not_read(model: Any, said: str, tmp_path: pathlib.Path) -> None:
@@ -317,7 +317,7 @@ WRONG: list[tuple[Callable[[Any], None], type[Exception], str]] = [
     (
         lambda graph: graph.input[0].type.tensor_type.ClearField("shape"),
         UnsupportedError,
-        "input 'x' is no tensor",
+        "input 'x' is not a tensor",
     ),
     (lambda graph: graph.input.append(graph.input[0]), FormatError, "called 'x', as another value"),
     (lambda graph: graph.initializer[0].dims.append(2**40), FormatError, "has 216 bytes, but float32"),

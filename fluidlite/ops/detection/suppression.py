@@ -374,7 +374,8 @@ def _(Boxes: Spec) -> Spec:
 @plain_nms.kernel
 def _(xp: Any, Boxes: Array, iou_threshold: float, ctx: KernelContext) -> Array:
     kept = kept_boxes(host(Boxes), iou_threshold, True, ctx=ctx)
-    return xp.asarray(np.array(kept, np.int64))
+    found = np.array(kept, np.int64)
+    return xp.asarray(found)
 
 
 # ---------------------------------------------------------------------- by neighbours

@@ -57,7 +57,8 @@ def _centers(xp: Any, grid: Array, scale: float) -> tuple[Array, Array]:
 
 def _anchor_sizes(xp: Any, anchors: Sequence[int], like: Array) -> Array:
     """[anchors, 2]: width and height."""
-    return xp.asarray(np.array(anchors, like.dtype).reshape(-1, 2))
+    found = np.array(anchors, like.dtype).reshape(-1, 2)
+    return xp.asarray(found)
 
 
 # ---------------------------------------------------------------------- boxes

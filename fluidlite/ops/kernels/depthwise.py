@@ -156,4 +156,5 @@ class DepthwiseLast:
 
 def _by_position(w: Array) -> Array:
     """(C, 1, kh, kw) as (kh, kw, C)."""
-    return np.ascontiguousarray(w[:, 0].transpose(1, 2, 0))
+    found = w[:, 0].transpose(1, 2, 0)
+    return np.ascontiguousarray(found)

@@ -27,7 +27,8 @@ def pixels_of(xp: Any, image: Array) -> Array:
 def image_of_pixels(xp: Any, table: Array, shape: tuple[int, ...]) -> Array:
     """A table of pixels as an image of `shape` (N, C, H, W)."""
     n, c, h, w = shape  # n may be -1
-    return xp.ascontiguousarray(table.reshape(n, h, w, c).transpose(0, 3, 1, 2))
+    found = table.reshape(n, h, w, c).transpose(0, 3, 1, 2)
+    return xp.ascontiguousarray(found)
 
 
 class RowSampler:

@@ -181,7 +181,8 @@ def _(X: Spec) -> Spec:
 def _(xp: Any, X: Array, upper: bool) -> Array:
     # the triangle that is asked for is the one that is read
     if upper:
-        return xp.ascontiguousarray(xp.linalg.cholesky(X.swapaxes(-1, -2)).swapaxes(-1, -2))
+        found = xp.linalg.cholesky(X.swapaxes(-1, -2)).swapaxes(-1, -2)
+        return xp.ascontiguousarray(found)
     return xp.linalg.cholesky(X)
 
 

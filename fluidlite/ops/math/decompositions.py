@@ -254,7 +254,8 @@ def _(X: Spec) -> Spec:
 
 @eigvals.kernel
 def _(xp: Any, X: Array) -> Array:
-    return xp.asarray(np.linalg.eigvals(host(X)).astype(_complex_of(X)))
+    found = np.linalg.eigvals(host(X)).astype(_complex_of(X))
+    return xp.asarray(found)
 
 
 # ---------------------------------------------------------------------- LU
@@ -330,7 +331,8 @@ def _(xp: Any, X: Array, Out: Array, Pivots: Array, dOut: Array) -> Array:
         beside = solved_or_nan(xp, turned(square), dOut[..., size:])
         found[..., size:] = beside
         d = d - xp.tril(beside @ turned(upper[..., size:]), -1)
-    inner = xp.tril(turned(square) @ xp.tril(d, -1), -1) + xp.triu(xp.triu(d) @ turned(right))
+    below = xp.tril(turned(square) @ xp.tril(d, -1), -1)
+    inner = below + xp.triu(xp.triu(d) @ turned(right))
     found[..., :size, :size] = _solved_right(xp, solved_or_nan(xp, turned(square), inner), right)
     return (_permutation(xp, Pivots, rows) @ found).astype(Out.dtype)
 

@@ -123,7 +123,8 @@ def _(xp: Any, Input: Array, offset: int, dim1: int, dim2: int) -> Array:
     out = xp.zeros((*Input.shape[:-1], size, size), Input.dtype)
     steps = xp.arange(count)
     out[..., steps + max(-offset, 0), steps + max(offset, 0)] = Input
-    return xp.ascontiguousarray(xp.moveaxis(out, (-2, -1), _axes("diag_embed", out.ndim, dim1, dim2)))
+    found = xp.moveaxis(out, (-2, -1), _axes("diag_embed", out.ndim, dim1, dim2))
+    return xp.ascontiguousarray(found)
 
 
 diag_v2 = Op("diag_v2", "X -> Out", attrs={"offset": 0, "padding_value": 0.0}, lod=None)
@@ -297,7 +298,8 @@ def _(rows: int, cols: int, offset: int, dtype: int) -> Spec:
 
 @tril_indices.kernel
 def _(xp: Any, rows: int, cols: int, offset: int, dtype: int) -> Array:
-    return xp.asarray(np.stack(np.tril_indices(rows, offset, cols)).astype(to_numpy(VarType(dtype))))
+    found = np.stack(np.tril_indices(rows, offset, cols)).astype(to_numpy(VarType(dtype)))
+    return xp.asarray(found)
 
 
 @triu_indices.shape
@@ -307,7 +309,8 @@ def _(row: int, col: int, offset: int, dtype: int) -> Spec:
 
 @triu_indices.kernel
 def _(xp: Any, row: int, col: int, offset: int, dtype: int) -> Array:
-    return xp.asarray(np.stack(np.triu_indices(row, offset, col)).astype(to_numpy(VarType(dtype))))
+    found = np.stack(np.triu_indices(row, offset, col)).astype(to_numpy(VarType(dtype)))
+    return xp.asarray(found)
 
 
 diag = Op("diag", "Diagonal -> Out", lod=None)

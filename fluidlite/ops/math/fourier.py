@@ -241,8 +241,10 @@ def _(X: Spec, frame_length: int, hop_length: int, axis: int) -> Spec:
 def _framed(xp: Any, x: Array, length: int, hop: int, axis: int) -> Array:
     windows = xp.lib.stride_tricks.sliding_window_view(x, length, axis=axis)
     if axis == 0:  # [places, ..., length]
-        return xp.ascontiguousarray(xp.moveaxis(windows[::hop], -1, 1))
-    return xp.ascontiguousarray(windows[..., ::hop, :].swapaxes(-1, -2))
+        result = xp.moveaxis(windows[::hop], -1, 1)
+        return xp.ascontiguousarray(result)
+    found = windows[..., ::hop, :].swapaxes(-1, -2)
+    return xp.ascontiguousarray(found)
 
 
 def _added_up(xp: Any, x: Array, hop: int, axis: int, length: int | None = None) -> Array:
@@ -255,7 +257,8 @@ def _added_up(xp: Any, x: Array, hop: int, axis: int, length: int | None = None)
     for number in range(count):
         out[..., number * hop : number * hop + size] += frames[..., number]
     if axis == 0:
-        return xp.ascontiguousarray(xp.moveaxis(out, -1, 0))
+        found = xp.moveaxis(out, -1, 0)
+        return xp.ascontiguousarray(found)
     return out
 
 

@@ -179,7 +179,8 @@ def _operands(X: Array, Y: Array, transpose_x: bool, transpose_y: bool) -> tuple
 def _product(xp: Any, x: Array, y: Array) -> Array:
     """x @ y: one large product rather than many small ones where y is a single matrix."""
     if y.ndim == 2 and x.ndim > 2 and x.flags.c_contiguous:
-        return (x.reshape(-1, x.shape[-1]) @ y).reshape(*x.shape[:-1], y.shape[-1])
+        rows = x.reshape(-1, x.shape[-1])
+    return (rows @ y).reshape(*x.shape[:-1], y.shape[-1])
     return xp.matmul(x, y)
 
 

@@ -284,7 +284,9 @@ def _(xp: Any, X: Array, axis: list[int], dtype: int) -> tuple[Array, Array, Arr
     else:
         x = X.reshape(-1)
     flat = x.reshape(len(x), math.prod(x.shape[1:]))
-    starts = xp.concatenate([xp.ones(min(len(x), 1), bool), (flat[1:] != flat[:-1]).any(axis=1)])
+    first = xp.ones(min(len(x), 1), bool)
+    others = (flat[1:] != flat[:-1]).any(axis=1)
+    starts = xp.concatenate([first, others])
     first = xp.flatnonzero(starts)
     counts = xp.diff(xp.concatenate([first, xp.asarray([len(x)])]))
     kind = to_numpy(VarType(dtype))

@@ -46,7 +46,8 @@ def _(Input: Spec) -> Spec:
 
 @determinant.kernel
 def _(xp: Any, Input: Array) -> Array:
-    return xp.asarray(xp.linalg.det(Input))
+    found = xp.linalg.det(Input)
+    return xp.asarray(found)
 
 
 @determinant.grad("Input")
@@ -333,7 +334,8 @@ def _(X: list[Spec]) -> Spec:
 @multi_dot.kernel
 def _(xp: Any, X: list[Array]) -> Array:
     if xp is np:
-        return xp.asarray(np.linalg.multi_dot(X))
+        found = np.linalg.multi_dot(X)
+        return xp.asarray(found)
     return _product(xp, X)
 
 

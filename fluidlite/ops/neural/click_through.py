@@ -160,5 +160,6 @@ def _(xp: Any, X: Array, RankOffset: Array, RankParam: Array, dOut: Array, MaxRa
     # X gets none, in PaddlePaddle as well: the inputs are looked up, not trained
     pairs, inputs = _ranked(xp, X, RankOffset, MaxRank)
     which = (pairs[:, :, None] == xp.arange(MaxRank * MaxRank)).astype(X.dtype)
-    sums = xp.tensordot(which[:, :, :, None] * inputs[:, :, None], dOut, axes=((0,), (0,))).sum(0)
+    chosen = which[:, :, :, None] * inputs[:, :, None]
+    sums = xp.tensordot(chosen, dOut, axes=((0,), (0,))).sum(0)
     return sums.reshape(RankParam.shape)

@@ -207,7 +207,8 @@ def _resample_gradient(
         starts = np.flatnonzero(np.r_[True, index[1:] != index[:-1]])
         weighted = rows * weight.astype(d.dtype).reshape(-1, *(1,) * (rows.ndim - 1))
         out[index[starts]] += np.add.reduceat(weighted, starts, axis=0)
-    return np.ascontiguousarray(np.moveaxis(out, 0, axis))
+    result = np.moveaxis(out, 0, axis)
+    return np.ascontiguousarray(result)
 
 
 # ------------------------------------------------------------------ sizes

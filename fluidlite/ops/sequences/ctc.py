@@ -153,7 +153,8 @@ def _(
     of_states = xp.where(of_states == -xp.inf, zero, xp.maximum(of_states, _LEAST))
     alpha, beta = lattice.chances(of_states, batch.mask)
     ends = xp.where(lattice.last, alpha[-1], Logits.dtype.type(_NEVER))
-    total = ends.max(axis=1) + xp.log(xp.exp(ends - ends.max(axis=1, keepdims=True)).sum(axis=1))
+    top = ends.max(axis=1, keepdims=True)
+    total = top[:, 0] + xp.log(xp.exp(ends - top).sum(axis=1))
     possible = batch.lengths >= lattice.needed
     total = xp.where(possible, total, Logits.dtype.type(0))
     # both count the step itself

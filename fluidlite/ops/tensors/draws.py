@@ -21,7 +21,8 @@ bernoulli.shape(same_as("X"))
 def _(xp: Any, X: Array, ctx: Any) -> Array:
     # drawn on the host: a device gets the same numbers
     drawn = ctx.rng(0).random(X.shape) < host(X)
-    return xp.asarray(drawn.astype(X.dtype))
+    found = drawn.astype(X.dtype)
+    return xp.asarray(found)
 
 
 poisson = Op("poisson", "X -> Out", random=True)
@@ -46,7 +47,8 @@ exponential.shape(same_as("X"))
 @exponential.kernel
 def _(xp: Any, X: Array, ctx: Any) -> Array:
     rate = ctx.op.attr("lambda")  # a word of Python's own, which no parameter can be called
-    return xp.asarray(ctx.rng(0).exponential(1 / rate, X.shape).astype(X.dtype))
+    found = ctx.rng(0).exponential(1 / rate, X.shape).astype(X.dtype)
+    return xp.asarray(found)
 
 
 @exponential.grad("X")
@@ -172,4 +174,5 @@ def _(xp: Any, Alpha: Array, ctx: Any) -> Array:
     # have the same distribution and a logarithm (Marsaglia and Tsang, 2000)
     logs = np.log(rng.standard_gamma(alpha + 1.0)) - rng.standard_exponential(alpha.shape) / alpha
     shares = np.exp(logs - logs.max(-1, keepdims=True))
-    return xp.asarray((shares / shares.sum(-1, keepdims=True)).astype(Alpha.dtype))
+    found = (shares / shares.sum(-1, keepdims=True)).astype(Alpha.dtype)
+    return xp.asarray(found)

@@ -347,7 +347,8 @@ def _(xp: Any, X: Array, Index: Array, dim: int) -> Array:
 def _(xp: Any, X: Array, Index: Array, dOut: Array, dim: int) -> Array:
     turned = xp.zeros(xp.moveaxis(X, dim, 0).shape, dOut.dtype)
     add_rows(xp, turned, Index.reshape(-1), xp.moveaxis(dOut, dim, 0))
-    return xp.ascontiguousarray(xp.moveaxis(turned, 0, dim))
+    found = xp.moveaxis(turned, 0, dim)
+    return xp.ascontiguousarray(found)
 
 
 index_sample = Op("index_sample", "X Index -> Out", lod="Index")
@@ -426,7 +427,8 @@ def _(X: Spec, axis: list[int]) -> Spec:
 
 @reverse.kernel
 def _(xp: Any, X: Array, axis: list[int]) -> Array:
-    return xp.ascontiguousarray(xp.flip(X, tuple(axis)))
+    found = xp.flip(X, tuple(axis))
+    return xp.ascontiguousarray(found)
 
 
 @reverse.grad_rule("X")

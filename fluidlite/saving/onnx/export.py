@@ -93,7 +93,8 @@ def _with_shapes(program: Program, feeds: Sequence[str], shapes: Mapping[str, Se
         pairs = zip(declared, shape, strict=False)
         if len(declared) != len(shape) or any(size not in (-1, given) for size, given in pairs):
             raise ArgumentError(f"the shape {list(shape)} does not fit {name}{list(declared)}")
-        block.var(name).desc.set_shape(list(shape))
+        made = list(shape)
+        block.var(name).desc.set_shape(made)
     for each in program.blocks:
         for op in each.ops:
             if not op.is_boundary:
@@ -139,7 +140,8 @@ def _named(graph: OnnxGraph, var: Variable) -> str:
         raise UnsupportedError(f"no ONNX for {var.name!r}: nothing that is exported computes it")
     if var.name not in graph.names:
         graph.names[var.name] = graph.parameter(var)
-    return str(graph.add("Identity", graph.names[var.name], hint=var.name))
+    identity = graph.add("Identity", graph.names[var.name], hint=var.name)
+    return str(identity)
 
 
 def _described(graph: OnnxGraph, var: Variable, name: str) -> Any:

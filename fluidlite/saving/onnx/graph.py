@@ -98,7 +98,8 @@ class OnnxGraph:
         """A node; the name of its output, or the names of several."""
         names = [self.name(hint or f"{kind.lower()}.out") for _ in range(outputs)]
         known = {key: value for key, value in attrs.items() if value is not None}
-        self.nodes.append(self.helper.make_node(kind, list(inputs), names, **known))
+        made = self.helper.make_node(kind, list(inputs), names, **known)
+        self.nodes.append(made)
         return names[0] if outputs == 1 else names
 
     def reduce(self, kind: str, value: str, axes: Sequence[int], keep: bool = False) -> str:
@@ -283,7 +284,8 @@ class OpView:
 
     def dtype(self, slot: str = "X") -> np.dtype[Any]:
         """The data type in a slot."""
-        return self.graph.type_of(self.var(slot))
+        made = self.var(slot)
+        return self.graph.type_of(made)
 
     def axes(self, values: Sequence[int] | int, slot: str = "X", more: int = 0) -> list[int]:
         """Axes counted from the front; `more` are those that come to the input's."""
@@ -299,7 +301,8 @@ class OpView:
 
     def cast(self, value: str, dtype: Any) -> str:
         """A value in another data type."""
-        return str(self.add("Cast", value, to=self.graph.dtype(dtype)))
+        cast = self.add("Cast", value, to=self.graph.dtype(dtype))
+        return str(cast)
 
     def ints(self, *values: int) -> str:
         """A constant of integers in a row."""
@@ -319,16 +322,20 @@ class OpView:
         if values:
             self.idle(slot, attribute)
             rows = [self.add("Reshape", self.cast(value, np.int64), self.ints(1)) for value in values]
-            return str(self.add("Concat", *rows, axis=0))
+            concat = self.add("Concat", *rows, axis=0)
+            return str(concat)
         if slot and self.has(slot):
             self.idle(attribute)
             cast = self.cast(self.x(slot), np.int64)
-            return str(self.add("Reshape", cast, self.ints(-1)))
+            reshape = self.add("Reshape", cast, self.ints(-1))
+            return str(reshape)
         return self.ints(*(self.attr(attribute) if attribute else ()))
 
     def dims(self, value: str, first: int, last: int) -> str:
         """Some sizes of a value, in a row."""
-        return str(self.add("Slice", self.add("Shape", value), self.ints(first), self.ints(last)))
+        shape = self.add("Shape", value)
+        part = self.add("Slice", shape, self.ints(first), self.ints(last))
+        return str(part)
 
     def number(self, value: float, slot: str = "X") -> str:
         """A constant of the type in a slot; UnsupportedError where that type cannot hold it."""

@@ -98,7 +98,7 @@ class OnnxFile:
             length = int(entries.get("length") or size)
         except (FileNotFoundError, ValueError):
             raise FormatError(
-                f"tensor {tensor.name!r} lies in {name!r}, which is no file in the folder of the model"
+                f"tensor {tensor.name!r} lies in {name!r}, which is not a file in the folder of the model"
             ) from None
         if start < 0 or length != size or start + length > len(data):
             raise FormatError(

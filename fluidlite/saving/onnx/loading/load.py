@@ -62,7 +62,7 @@ def _fed(graph: GraphReader, info: Any) -> str:
     """The name of an input, declared in the program."""
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type" or not info.type.tensor_type.HasField("shape"):
-        raise UnsupportedError(f"input {info.name!r} is no tensor with a known number of dimensions")
+        raise UnsupportedError(f"input {info.name!r} is not a tensor with a known number of dimensions")
     tensor = info.type.tensor_type
     dtype = graph.file.dtype(tensor.elem_type, f"input {info.name!r}")
     if info.name in graph.taken:

@@ -58,7 +58,8 @@ class OnnxValue:
         if self.array is not None:
             return self.array.dtype
         assert self.variable is not None
-        return np.dtype(to_numpy(self.variable.dtype))
+        made = to_numpy(self.variable.dtype)
+        return np.dtype(made)
 
 
 def constant_of(parts: Array, dtype: Any) -> Array | None:

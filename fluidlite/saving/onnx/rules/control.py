@@ -51,7 +51,8 @@ def _before(op: OpView, name: str) -> str:
     if var.type == VarType.LOD_TENSOR_ARRAY:
         made = op.add("SequenceEmpty", dtype=op.graph.dtype(dtype))
         return str(made)
-    return op.graph.constant(np.zeros([max(size, 0) for size in var.shape], dtype))
+    found = np.zeros([max(size, 0) for size in var.shape], dtype)
+    return op.graph.constant(found)
 
 
 def _infos(op: OpView, names: Sequence[str], values: Sequence[str]) -> list[Any]:
@@ -101,7 +102,8 @@ def _while(op: OpView) -> None:
         number = op.graph.name("iteration")
         running = op.graph.name("running")
         inside = [op.graph.name(f"{name}.in") for name in names]
-        op.graph.names.update(zip(names, inside, strict=True))
+        found = zip(names, inside, strict=True)
+        op.graph.names.update(found)
         _run(op)
         last = [_scalar(op, op.value(condition)), *_given_back(op, names)]
     numbers = [op.graph.info(number, np.int64, rank=0), op.graph.info(running, np.bool_, rank=0)]
@@ -148,7 +150,8 @@ def _all_have_elements(op: OpView) -> str:
             continue
         if name not in op.graph.names:
             raise op.error(f"{name!r}, which it asks for, has no value")
-        is_greater = op.add("Greater", op.add("Size", op.value(name)), op.whole(0))
+        size = op.add("Size", op.value(name))
+        is_greater = op.add("Greater", size, op.whole(0))
         found = op.add("And", found, is_greater)
     return str(found)
 
@@ -216,12 +219,14 @@ def _steps(op: OpView, variables: Sequence[Any], values: Sequence[str], less: in
 
 @exports("rnn_memory_helper")
 def _helper(op: OpView) -> None:
-    op.put(op.x())
+    made = op.x()
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- rows chosen by a mask
 def _mask(op: OpView) -> str:
-    cast = op.cast(op.add("Reshape", op.x("Mask"), op.ints(-1)), np.bool_)
+    reshape = op.add("Reshape", op.x("Mask"), op.ints(-1))
+    cast = op.cast(reshape, np.bool_)
     return cast
 
 
@@ -233,7 +238,8 @@ def _split(op: OpView) -> None:
     made = op.add("Compress", op.x(), mask, axis=0)
     op.put(made, "OutTrue")
     others = op.add("Not", mask)
-    op.put(op.add("Compress", op.x(), others, axis=0), "OutFalse")
+    found = op.add("Compress", op.x(), others, axis=0)
+    op.put(found, "OutFalse")
 
 
 @exports("merge_lod_tensor", "merge_lod_tensor_infer")
@@ -254,7 +260,8 @@ def _merge(op: OpView) -> None:
     total = op.add("Add", ranks[1], count)
     rows = op.add("Where", mask, total, ranks[0])
     together = op.add("Concat", *parts, axis=0)
-    op.put(op.add("Gather", together, rows, axis=0))
+    made = op.add("Gather", together, rows, axis=0)
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- arrays
@@ -307,7 +314,8 @@ def _read(op: OpView) -> None:
 def _length(op: OpView) -> None:
     op.idle("X")
     array = _before(op, op.op.inputs["X"][0])
-    reshaped = op.add("Reshape", op.add("SequenceLength", array), op.ints(1))
+    sequencelength = op.add("SequenceLength", array)
+    reshaped = op.add("Reshape", sequencelength, op.ints(1))
     op.put(reshaped)
 
 

@@ -32,13 +32,15 @@ def _ctc_align(op: OpView) -> None:
     if is_padded:
         _put_padded(op, rows, is_kept)
     else:
-        op.put(_or_none(rows.reshape(-1, 1).compress(is_kept.reshape(-1))).name, "Output")
+        made = _or_none(rows.reshape(-1, 1).compress(is_kept.reshape(-1)))
+        op.put(made.name, "Output")
 
 
 def _or_none(rows: GraphValue) -> GraphValue:
     """Rows, or one of -1 where there are none."""
     op = rows.op
-    is_equal = op.add("Equal", op.add("Size", rows.name), op.whole(0))
+    size = op.add("Size", rows.name)
+    is_equal = op.add("Equal", size, op.whole(0))
     is_empty = GraphValue(op, is_equal, np.bool_)
     cast = is_empty.cast(np.int64)
     more = cast.reshape(1)
@@ -66,7 +68,8 @@ def _put_padded(op: OpView, rows: GraphValue, is_kept: GraphValue) -> None:
     whole = filler.expand(rows.dims(0, 1), last + 1)
     made = whole.node("ScatterElements", place, rows, axis=1).part(1, 0, last)
     op.put(made.name, "Output")
-    op.put(number.reduce("Sum", 1, keep=True).cast(lengths.dtype).name, "OutputLength")
+    found = number.reduce("Sum", 1, keep=True).cast(lengths.dtype)
+    op.put(found.name, "OutputLength")
 
 
 @exports("crf_decoding")
@@ -97,7 +100,8 @@ def _crf_decoding(op: OpView) -> None:
         op.put(path.name, "ViterbiPath")
         return
     path = goes_on.squeeze(2).where(path, path * 0)
-    op.put(path.transpose(1, 0).name, "ViterbiPath")
+    made = path.transpose(1, 0)
+    op.put(made.name, "ViterbiPath")
 
 
 @exports("viterbi_decode")
@@ -116,13 +120,16 @@ def _viterbi_decode(op: OpView) -> None:
     if has_ends:
         scores = scores + moves.part(0, -2, -1)
     path = _path(op, scores, origins)
-    op.put(scores.reduce("Max", 1).name, "Scores")
-    op.put(goes_on.squeeze(2).where(path, path * 0).transpose(1, 0).name, "Path")
+    made = scores.reduce("Max", 1)
+    op.put(made.name, "Scores")
+    found = goes_on.squeeze(2).where(path, path * 0).transpose(1, 0)
+    op.put(found.name, "Path")
 
 
 def _path(op: OpView, scores: GraphValue, origins: GraphValue) -> GraphValue:
     """The tags [steps, batch] that lead to the best scores at the end."""
-    last = GraphValue(op, op.add("ArgMax", scores.name, axis=1, keepdims=1), np.int64)
+    argmax = op.add("ArgMax", scores.name, axis=1, keepdims=1)
+    last = GraphValue(op, argmax, np.int64)
     return joined([_backward(op, last, origins), last.unsqueeze(0)], 0).squeeze(2)
 
 

@@ -18,13 +18,15 @@ _LARGE = 1 << 20  # numbers from which a constant is made by a node, and not kep
 # ----------------------------------------------------------------------- sizes and constants
 @exports("shape")
 def _shape(op: OpView) -> None:
-    cast = op.cast(op.add("Shape", op.x("Input")), np.int32)
+    shape = op.add("Shape", op.x("Input"))
+    cast = op.cast(shape, np.int32)
     op.put(cast)
 
 
 @exports("size")
 def _size(op: OpView) -> None:
-    reshaped = op.add("Reshape", op.add("Size", op.x("Input")), op.ints(1))
+    size = op.add("Size", op.x("Input"))
+    reshaped = op.add("Reshape", size, op.ints(1))
     op.put(reshaped)
 
 
@@ -46,14 +48,17 @@ def _fill(op: OpView) -> None:
     computed = op.has("ShapeTensor") or op.has("ShapeTensorList")
     shape = op.attr("shape")
     if op.has("ValueTensor"):
-        number = op.cast(op.add("Reshape", op.x("ValueTensor"), op.scalar_shape()), dtype)
+        reshape = op.add("Reshape", op.x("ValueTensor"), op.scalar_shape())
+        number = op.cast(reshape, dtype)
         sizes = op.sizes("ShapeTensor", "ShapeTensorList", "shape")
         copies = op.add("Expand", number, sizes)
         op.put(copies)
     elif computed or int(np.prod(shape, dtype=np.int64)) > _LARGE:
-        op.put(_filled(op, op.sizes("ShapeTensor", "ShapeTensorList", "shape"), value, dtype))
+        made = _filled(op, op.sizes("ShapeTensor", "ShapeTensorList", "shape"), value, dtype)
+        op.put(made)
     else:
-        op.put(op.graph.constant(np.full(shape, value, dtype)))
+        found = op.graph.constant(np.full(shape, value, dtype))
+        op.put(found)
 
 
 @exports("assign_value")
@@ -63,14 +68,16 @@ def _assign_value(op: OpView) -> None:
     found = [values for name in lists if (values := op.attr(name))]
     values = found[0] if found else []
     reshaped = np.reshape(values, op.attr("shape"))
-    op.put(op.graph.constant(reshaped, dtype))
+    made = op.graph.constant(reshaped, dtype)
+    op.put(made)
 
 
 @exports("fill")
 def _fill_values(op: OpView) -> None:
     dtype = np.dtype(to_numpy(VarType(op.attr("dtype"))))
     reshaped = np.reshape(op.attr("value"), op.attr("shape"))
-    op.put(op.graph.constant(reshaped, dtype))
+    made = op.graph.constant(reshaped, dtype)
+    op.put(made)
 
 
 @exports("fill_zeros_like", "fill_zeros_like2", "fill_any_like")
@@ -78,7 +85,8 @@ def _like(op: OpView) -> None:
     dtype = op.dtype("Out") if op.attr("dtype", -1) < 0 else to_numpy(VarType(op.attr("dtype")))
     value = np.dtype(dtype).type(op.attr("value", 0.0) or 0)
     shape = op.add("Shape", op.x())
-    op.put(_filled(op, shape, value, dtype))
+    made = _filled(op, shape, value, dtype)
+    op.put(made)
 
 
 @exports("fill_constant_batch_size_like")
@@ -92,7 +100,8 @@ def _batch_like(op: OpView) -> None:
     parts = [op.ints(*sizes[:target]), rows, op.ints(*sizes[target + 1 :])]
     value, dtype = _filler(op)
     together = op.add("Concat", *parts, axis=0)
-    op.put(_filled(op, together, value, dtype))
+    made = _filled(op, together, value, dtype)
+    op.put(made)
 
 
 @exports("eye")
@@ -100,7 +109,8 @@ def _eye(op: OpView) -> None:
     rows = op.attr("num_rows")
     columns = op.attr("num_columns")
     made = np.eye(rows, rows if columns < 0 else columns, dtype=to_numpy(VarType(op.attr("dtype"))))
-    op.put(op.graph.constant(made))
+    found = op.graph.constant(made)
+    op.put(found)
 
 
 # ----------------------------------------------------------------------- rows of numbers
@@ -116,12 +126,14 @@ def _range(op: OpView) -> None:
     dtype = op.dtype("Start")
     start, end, step = (_number(op, slot, dtype) for slot in ("Start", "End", "Step"))
     if dtype.kind != "f":
-        op.put(op.add("Range", start, end, step))
+        made = op.add("Range", start, end, step)
+        op.put(made)
         return
     # as many as there are in the type of all three; Range itself counts in another one
     difference = op.add("Sub", end, start)
     quotient = op.add("Div", difference, step)
-    count = op.cast(op.add("Ceil", quotient), np.int64)
+    ceil = op.add("Ceil", quotient)
+    count = op.cast(ceil, np.int64)
     places = op.add("Range", op.whole(0), count, op.whole(1))
     product = op.add("Mul", step, op.cast(places, dtype))
     total = op.add("Add", start, product)
@@ -133,13 +145,16 @@ def _linspace(op: OpView) -> None:
     dtype = op.dtype("Start") if op.attr("dtype") is None else to_numpy(VarType(op.attr("dtype")))
     start, stop = (_number(op, slot, np.float64) for slot in ("Start", "Stop"))
     count = _number(op, "Num", np.int64)
-    places = op.cast(op.add("Range", op.whole(0), count, op.whole(1)), np.float64)
+    counted_up = op.add("Range", op.whole(0), count, op.whole(1))
+    places = op.cast(counted_up, np.float64)
     difference = op.add("Sub", count, op.whole(1))
     larger = op.add("Max", difference, op.whole(1))
     gaps = op.cast(larger, np.float64)
-    step = op.add("Div", op.add("Sub", stop, start), gaps)
+    sub = op.add("Sub", stop, start)
+    step = op.add("Div", sub, gaps)
     product = op.add("Mul", places, step)
-    cast = op.cast(op.add("Add", start, product), dtype)
+    add = op.add("Add", start, product)
+    cast = op.cast(add, dtype)
     op.put(cast)
 
 
@@ -157,7 +172,8 @@ def _pad(op: OpView) -> None:
 def _pad_like(op: OpView) -> None:
     y = op.x("Y")
     shape = op.add("Shape", op.x())
-    more = op.add("Sub", shape, op.add("Shape", y))
+    made = op.add("Shape", y)
+    more = op.add("Sub", shape, made)
     pads = op.add("Concat", op.ints(*[0] * op.rank()), more, axis=0)
     padded = op.add("Pad", y, pads, op.number(op.attr("pad_value")))
     op.put(padded)
@@ -192,4 +208,5 @@ def _padded_image(op: OpView, pairs: Sequence[tuple[int, int]], value: float) ->
 def _padded(op: OpView, pads: list[int], mode: str, value: float) -> None:
     if mode not in _PAD_MODES:
         raise op.error(f"mode {mode!r}: the rule knows {', '.join(_PAD_MODES)}")
-    op.put(op.add("Pad", op.x(), op.ints(*pads), op.number(value), mode=_PAD_MODES[mode]))
+    pad = op.add("Pad", op.x(), op.ints(*pads), op.number(value), mode=_PAD_MODES[mode])
+    op.put(pad)

@@ -37,7 +37,8 @@ def _interpolate(op: OpView) -> None:
     made = _resized(op, x, shape, mode, is_v2, attrs)
     if rank == 3:
         made = op.add("Squeeze", made, op.ints(2))
-    op.put(back(op, made, rank))
+    found = back(op, made, rank)
+    op.put(found)
 
 
 def _way(op: OpView, mode: str) -> dict[str, Any]:
@@ -80,7 +81,8 @@ def _resized(op: OpView, x: str, shape: Sequence[int], mode: str, is_v2: bool, a
         sizes = op.ints(*wanted)
     parts = [front_dims, *([op.ints(1)] if one_more else []), sizes]
     together = op.add("Concat", *parts, axis=0)
-    return str(op.add("Resize", x, "", "", together, **attrs))
+    resize = op.add("Resize", x, "", "", together, **attrs)
+    return str(resize)
 
 
 def _scales(op: OpView, count: int) -> list[float]:
@@ -122,13 +124,15 @@ def _without_idle(op: OpView, shape: Sequence[int], scales: Sequence[float]) -> 
 @exports("pixel_shuffle")
 def _pixel_shuffle(op: OpView) -> None:
     made = op.add("DepthToSpace", front(op), blocksize=int(op.attr("upscale_factor")), mode="CRD")
-    op.put(back(op, made, 4))
+    found = back(op, made, 4)
+    op.put(found)
 
 
 def _rearranged(op: OpView, x: str, split: Sequence[int | str], order: Sequence[int], join: Any) -> str:
     """A value reshaped, transposed and reshaped; sizes are numbers or values."""
     parts = [each if isinstance(each, str) else op.ints(each) for each in split]
-    apart = op.add("Reshape", x, op.add("Concat", *parts, axis=0))
+    concat = op.add("Concat", *parts, axis=0)
+    apart = op.add("Reshape", x, concat)
     turned = op.add("Transpose", apart, perm=list(order))
     joined = [each if isinstance(each, str) else op.ints(each) for each in join]
     together = op.add("Concat", *joined, axis=0)
@@ -143,7 +147,8 @@ def _shuffle_channel(op: OpView) -> None:
     channels = front_shape(op)[1]
     rest = op.dims(x, 2, 4)
     made = _rearranged(op, x, [0, groups, channels // groups, rest], [0, 2, 1, 3, 4], [op.add("Shape", x)])
-    op.put(back(op, made, 4))
+    found = back(op, made, 4)
+    op.put(found)
 
 
 @exports("space_to_depth")
@@ -167,7 +172,8 @@ def _pixel_unshuffle(op: OpView) -> None:
     sides = [op.add("Div", op.dims(x, axis, axis + 1), op.ints(factor)) for axis in (2, 3)]
     split: list[int | str] = [0, channels, sides[0], factor, sides[1], factor]
     join = [op.dims(x, 0, 1), channels * factor**2, *sides]
-    op.put(back(op, _rearranged(op, x, split, [0, 1, 3, 5, 2, 4], join), 4))
+    made = back(op, _rearranged(op, x, split, [0, 1, 3, 5, 2, 4], join), 4)
+    op.put(made)
 
 
 @exports("temporal_shift")
@@ -193,8 +199,11 @@ def _temporal_shift(op: OpView) -> None:
             start = 0 if shift > 0 else 1
             part = op.add("Slice", part, op.ints(start), op.ints(start + steps), op.ints(1))
         parts.append(part)
-    made = op.add("Reshape", op.add("Concat", *parts, axis=2), op.add("Shape", x))
-    op.put(back(op, made, 4))
+    shape = op.add("Shape", x)
+    concat = op.add("Concat", *parts, axis=2)
+    made = op.add("Reshape", concat, shape)
+    found = back(op, made, 4)
+    op.put(found)
 
 
 # ----------------------------------------------------------------------- windows as rows
@@ -223,7 +232,8 @@ def _unfold(op: OpView) -> None:
         dilations=list(dilations),
         group=channels,
     )
-    op.put(op.add("Reshape", made, op.ints(0, 0, -1)), "Y")
+    found = op.add("Reshape", made, op.ints(0, 0, -1))
+    op.put(found, "Y")
 
 
 @exports("im2sequence")
@@ -247,7 +257,8 @@ def _im2sequence(op: OpView) -> None:
         group=channels,
     )
     columns = channels * int(np.prod(window))
-    reshaped = op.add("Reshape", op.add("Transpose", made, perm=[0, 2, 3, 1]), op.ints(-1, columns))
+    transpose = op.add("Transpose", made, perm=[0, 2, 3, 1])
+    reshaped = op.add("Reshape", transpose, op.ints(-1, columns))
     op.put(reshaped)
 
 

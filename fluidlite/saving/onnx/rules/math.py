@@ -29,7 +29,8 @@ def _clip(op: OpView) -> None:
             cast = op.cast(reshaped, dtype)
             limits.append(cast)
         else:
-            limits.append(op.graph.constant(op.attr(name), dtype))
+            found = op.graph.constant(op.attr(name), dtype)
+            limits.append(found)
     made = op.add("Clip", x, *limits)
     op.put(made if dtype == op.dtype() else op.cast(made, op.dtype()))
 
@@ -38,7 +39,8 @@ def _clip(op: OpView) -> None:
 def _gelu(op: OpView) -> None:
     x = op.x()
     if op.attr("approximate"):
-        cube = op.add("Mul", op.add("Mul", x, x), x)
+        mul = op.add("Mul", x, x)
+        cube = op.add("Mul", mul, x)
         product = op.add("Mul", cube, op.number(0.044715))
         inner = op.add("Add", x, product)
         wave = op.add("Tanh", op.add("Mul", inner, op.number(math.sqrt(2 / math.pi))))
@@ -46,7 +48,8 @@ def _gelu(op: OpView) -> None:
         wave = op.add("Erf", op.add("Mul", x, op.number(math.sqrt(0.5))))
     half = op.add("Mul", x, op.number(0.5))
     total = op.add("Add", wave, op.number(1.0))
-    op.put(op.add("Mul", half, total))
+    made = op.add("Mul", half, total)
+    op.put(made)
 
 
 @exports("mish")
@@ -55,7 +58,8 @@ def _mish(op: OpView) -> None:
     if op.attr("threshold") < 15:
         raise op.error(f"its threshold is {op.attr('threshold')}, and the rule knows those from 15 on")
     soft = op.add("Softplus", op.x())
-    product = op.add("Mul", op.x(), op.add("Tanh", soft))
+    tanh = op.add("Tanh", soft)
+    product = op.add("Mul", op.x(), tanh)
     op.put(product)
 
 
@@ -80,7 +84,9 @@ def _pow(op: OpView) -> None:
     if op.has("FactorTensor"):
         op.idle("factor")
         shape = op.scalar_shape()
-        op.put(op.add("Pow", op.x(), op.add("Reshape", op.x("FactorTensor"), shape)))
+        reshape = op.add("Reshape", op.x("FactorTensor"), shape)
+        made = op.add("Pow", op.x(), reshape)
+        op.put(made)
         return
     power = op.add("Pow", op.x(), op.number(op.attr("factor")))
     op.put(power)
@@ -95,7 +101,8 @@ def _scale(op: OpView) -> None:
     )
     if op.has("ScaleTensor"):
         shape = op.scalar_shape()
-        factor = op.cast(op.add("Reshape", op.x("ScaleTensor"), shape), dtype)
+        reshape = op.add("Reshape", op.x("ScaleTensor"), shape)
+        factor = op.cast(reshape, dtype)
     else:
         factor = op.number(scale)
     x = op.x()
@@ -111,7 +118,8 @@ def _scale(op: OpView) -> None:
 @exports("softmax", "log_softmax")
 def _softmax(op: OpView) -> None:
     kind = "Softmax" if op.type == "softmax" else "LogSoftmax"
-    op.put(op.add(kind, op.x(), axis=op.axes(int(op.attr("axis")))[0]))
+    made = op.add(kind, op.x(), axis=op.axes(int(op.attr("axis")))[0])
+    op.put(made)
 
 
 @exports("maxout")
@@ -168,14 +176,17 @@ def _pair(op: OpView) -> None:
         cast = op.cast(x, np.float64)
         power = op.add("Pow", cast, op.cast(y, np.float64))
         rounded = op.add("Round", power)
-        op.put(op.cast(rounded, op.dtype()))
+        found = op.cast(rounded, op.dtype())
+        op.put(found)
         return
-    op.put(op.add(kind, x, y))
+    made = op.add(kind, x, y)
+    op.put(made)
 
 
 @exports("minus")
 def _minus(op: OpView) -> None:
-    op.put(op.add("Sub", *_aligned(op)))
+    sub = op.add("Sub", *_aligned(op))
+    op.put(sub)
 
 
 def _truth(op: OpView, slot: str) -> str:
@@ -185,12 +196,14 @@ def _truth(op: OpView, slot: str) -> str:
 
 @exports("logical_and", "logical_or", "logical_xor")
 def _logic(op: OpView) -> None:
-    op.put(op.add(node_of(op.type), _truth(op, "X"), _truth(op, "Y")))
+    made = op.add(node_of(op.type), _truth(op, "X"), _truth(op, "Y"))
+    op.put(made)
 
 
 @exports("logical_not")
 def _not(op: OpView) -> None:
-    op.put(op.add("Not", _truth(op, "X")))
+    made = op.add("Not", _truth(op, "X"))
+    op.put(made)
 
 
 @exports("not_equal")
@@ -233,14 +246,16 @@ def _sum(op: OpView) -> None:
 
 @exports("where")
 def _where(op: OpView) -> None:
-    op.put(op.add("Where", op.x("Condition"), op.x("X"), op.x("Y")))
+    made = op.add("Where", op.x("Condition"), op.x("X"), op.x("Y"))
+    op.put(made)
 
 
 @exports("increment")
 def _increment(op: OpView) -> None:
     step = op.attr("step")
     step = int(step) if op.dtype().kind in "iu" else step
-    op.put(op.add("Add", op.x(), op.number(step)))
+    made = op.add("Add", op.x(), op.number(step))
+    op.put(made)
 
 
 @exports("isnan_v2", "isinf_v2", "isfinite_v2", "isnan", "isinf", "isfinite")
@@ -293,7 +308,8 @@ def _times(op: OpView, product: str, factor: float, slot: str) -> str:
         return product
     number = op.number(factor, slot)
     if not factor:
-        return op.add("Expand", number, op.add("Shape", product))
+        shape = op.add("Shape", product)
+        return op.add("Expand", number, shape)
     return op.add("Mul", product, number)
 
 
@@ -326,10 +342,13 @@ def _product(op: OpView, operands: list[str], vectors: list[bool]) -> str:
     """The product of two stacks of matrices, of which one may be a vector."""
     x, y = operands
     if vectors[0]:
-        return str(op.add("Squeeze", op.add("MatMul", op.add("Unsqueeze", x, op.ints(0)), y), op.ints(-2)))
+        unsqueeze = op.add("Unsqueeze", x, op.ints(0))
+        return str(op.add("Squeeze", op.add("MatMul", unsqueeze, y), op.ints(-2)))
     if vectors[1]:
-        return str(op.add("Squeeze", op.add("MatMul", x, op.add("Unsqueeze", y, op.ints(1))), op.ints(-1)))
-    return str(op.add("MatMul", x, y))
+        made = op.add("Unsqueeze", y, op.ints(1))
+        return str(op.add("Squeeze", op.add("MatMul", x, made), op.ints(-1)))
+    matmul = op.add("MatMul", x, y)
+    return str(matmul)
 
 
 def _check_stacks(op: OpView) -> None:
@@ -397,4 +416,6 @@ def _cos_sim(op: OpView) -> None:
     norms = [op.add("Sqrt", op.add("Max", product(row, row), op.number(1e-8))) for row in rows]
     op.put(norms[0], "XNorm")
     op.put(norms[1], "YNorm")
-    op.put(op.add("Div", product(*rows), op.add("Mul", *norms)))
+    mul = op.add("Mul", *norms)
+    div = op.add("Div", product(*rows), mul)
+    op.put(div)

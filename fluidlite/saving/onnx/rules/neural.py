@@ -33,7 +33,8 @@ def back(op: OpView, value: str, rank: int) -> str:
     """A value with its channels in front in the layout of the op."""
     if not is_channels_last(_layout(op)) or rank < 3:
         return value
-    return str(op.add("Transpose", value, perm=[0, *range(2, rank), 1]))
+    transpose = op.add("Transpose", value, perm=[0, *range(2, rank), 1])
+    return str(transpose)
 
 
 def front_shape(op: OpView, slot: str = "X") -> tuple[int, ...]:
@@ -97,7 +98,8 @@ def _conv(op: OpView) -> None:
         kernel_shape=window,
         **padding,
     )
-    op.put(back(op, made, len(shape)), "Output")
+    found = back(op, made, len(shape))
+    op.put(found, "Output")
 
 
 def _check_windows(
@@ -137,7 +139,8 @@ def _conv_transpose(op: OpView) -> None:
         pads=pads,
         output_padding=_beyond(op, shape[2:], pads, strides, dilations, window),
     )
-    op.put(back(op, made, len(shape)), "Output")
+    found = back(op, made, len(shape))
+    op.put(found, "Output")
 
 
 def _beyond(
@@ -177,9 +180,12 @@ def _batch_norm(op: OpView) -> None:
         _check_activation(op, "activation")
     made = op.add("BatchNormalization", *inputs, epsilon=float(op.attr("epsilon")))
     rank = op.rank()
-    op.put(back(op, made, rank), "Y")
-    op.put(op.x("Mean"), "MeanOut")
-    op.put(op.x("Variance"), "VarianceOut")
+    found = back(op, made, rank)
+    op.put(found, "Y")
+    result = op.x("Mean")
+    op.put(result, "MeanOut")
+    value = op.x("Variance")
+    op.put(value, "VarianceOut")
 
 
 def _check_activation(op: OpView, name: str) -> None:
@@ -214,7 +220,8 @@ def _layer_norm(op: OpView) -> None:
     squares = op.graph.reduce("ReduceMean", product, [1], keep=True)
     reshaped = op.add("Reshape", mean, op.ints(-1))
     op.put(reshaped, "Mean")
-    op.put(op.add("Reshape", squares, op.ints(-1)), "Variance")
+    found = op.add("Reshape", squares, op.ints(-1))
+    op.put(found, "Variance")
     epsilon = float(op.attr("epsilon"))
     inside = op.shape()[axis:]
     if op.graph.opset >= 17 and -1 not in inside:
@@ -225,7 +232,8 @@ def _layer_norm(op: OpView) -> None:
         made = op.add("Div", centred, root)
         for slot, kind in (("Scale", "Mul"), ("Bias", "Add")):
             made = op.add(kind, made, op.x(slot)) if op.has(slot) else made
-        made = op.add("Reshape", made, op.add("Shape", x))
+        shape = op.add("Shape", x)
+        made = op.add("Reshape", made, shape)
     op.put(made, "Y")
 
 
@@ -258,7 +266,8 @@ def _group_norm(op: OpView) -> None:
             reshaped = op.add("Reshape", op.x(slot), shape)
             made = op.add(kind, made, reshaped)
     rank = op.rank()
-    op.put(back(op, made, rank), "Y")
+    found = back(op, made, rank)
+    op.put(found, "Y")
 
 
 @exports("lrn")
@@ -269,7 +278,8 @@ def _lrn(op: OpView) -> None:
     alpha = op.attr("alpha")
     beta = op.attr("beta")
     made = op.add("LRN", front(op), size=size, bias=float(k), alpha=float(alpha) * size, beta=float(beta))
-    op.put(back(op, made, 4))
+    found = back(op, made, 4)
+    op.put(found)
 
 
 @exports("data_norm")
@@ -284,7 +294,8 @@ def _data_norm(op: OpView) -> None:
     made = op.add("Mul", difference, scales)
     op.idle("scale_w", "bias")
     if op.attr("enable_scale_and_shift") and op.has("scale_w") and op.has("bias"):
-        made = op.add("Add", op.add("Mul", made, op.x("scale_w")), op.x("bias"))
+        mul = op.add("Mul", made, op.x("scale_w"))
+        made = op.add("Add", mul, op.x("bias"))
     width = int(op.attr("slot_dim"))
     if width > 0:
         firsts = np.arange(op.shape()[1]) // width * width
@@ -305,7 +316,8 @@ def _affine_channel(op: OpView) -> None:
     shape = op.ints(-1, *([] if is_last or op.rank() < 2 else [1] * (op.rank() - 2)))
     reshaped = op.add("Reshape", op.x("Scale"), shape)
     scaled = op.add("Mul", op.x(), reshaped)
-    total = op.add("Add", scaled, op.add("Reshape", op.x("Bias"), shape))
+    reshape = op.add("Reshape", op.x("Bias"), shape)
+    total = op.add("Add", scaled, reshape)
     op.put(total)
 
 
@@ -317,7 +329,8 @@ def _dropout(op: OpView) -> None:
         raise op.error("it draws: export the program's clone(for_test=True)")
     if op.attr("dropout_implementation") == "upscale_in_train":
         op.idle("dropout_prob")
-        op.put(op.x())
+        made = op.x()
+        op.put(made)
     else:
         product = op.add("Mul", op.x(), op.number(1.0 - op.attr("dropout_prob")))
         op.put(product)
@@ -359,7 +372,8 @@ def _fc(op: OpView) -> None:
     if after in ("", "identity"):
         op.put(made)
     elif after in ACTIVATIONS:
-        op.put(op.add(ACTIVATIONS[after], made))
+        found = op.add(ACTIVATIONS[after], made)
+        op.put(found)
     else:
         known = ", ".join(["identity", *ACTIVATIONS])
         raise op.error(f"its activation_type is {after!r}, and the rule knows {known}")

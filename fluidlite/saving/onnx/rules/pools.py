@@ -29,7 +29,8 @@ def _pool(op: OpView) -> None:
     x = front(op)
     spatial = shape[2:]
     if attrs["adaptive"] and attrs["global_pooling"]:
-        op.put(op.x())
+        result = op.x()
+        op.put(result)
         return
     is_whole = attrs["global_pooling"] or (attrs["adaptive"] and set(attrs["ksize"]) == {1})
     if is_whole and not of_index:
@@ -38,7 +39,8 @@ def _pool(op: OpView) -> None:
         made = _by_windows(op, x, spatial, attrs, is_max)
     else:
         made = _regular(op, x, spatial, attrs, is_max)
-    op.put(back(op, made, len(shape)))
+    found = back(op, made, len(shape))
+    op.put(found)
 
 
 def _by_windows(op: OpView, x: str, spatial: Sequence[int], attrs: dict[str, Any], is_max: bool) -> str:
@@ -117,9 +119,11 @@ def _node(
         "ceil_mode": int(ceil),
     }
     if not is_max:
-        return str(op.add("AveragePool", x, count_include_pad=int(not exclusive), **attrs))
+        averagepool = op.add("AveragePool", x, count_include_pad=int(not exclusive), **attrs)
+        return str(averagepool)
     if "with_index" not in op.type:
-        return str(op.add("MaxPool", x, **attrs))
+        maxpool = op.add("MaxPool", x, **attrs)
+        return str(maxpool)
     made, index = op.add("MaxPool", x, outputs=2, **attrs)
     # places count within each image, and ONNX's within all
     rank = op.rank()

@@ -43,7 +43,8 @@ def _rounded_away(x: GraphValue) -> GraphValue:
 
 def _single(scale: GraphValue) -> GraphValue:
     shape = scale.op.scalar_shape()
-    return GraphValue(scale.op, scale.op.add("Reshape", scale.name, shape), scale.dtype)
+    reshape = scale.op.add("Reshape", scale.name, shape)
+    return GraphValue(scale.op, reshape, scale.dtype)
 
 
 def _largest(x: GraphValue, rank: int) -> GraphValue:
@@ -64,10 +65,13 @@ def _by_known_scale(op: OpView) -> None:
     scale = _single(given)
     bits = int(op.attr("bit_length"))
     if "dequantize" in op.type:
-        op.put(_there_and_back(op, x, scale, bits).name)
+        found = _there_and_back(op, x, scale, bits)
+        op.put(found.name)
     else:
-        op.put(_steps(x, scale, bits, _away(op)).name)
-    op.put(given.reshape(1).name, "OutScale")
+        result = _steps(x, scale, bits, _away(op))
+        op.put(result.name)
+    made = given.reshape(1)
+    op.put(made.name, "OutScale")
 
 
 def _there_and_back(op: OpView, x: GraphValue, scale: GraphValue, bits: int) -> GraphValue:
@@ -107,7 +111,8 @@ def _by_own_scale(op: OpView) -> None:
         scale = _along(op, GraphValue(op, found, x.dtype), axis)
     else:
         scale = _largest(x, op.rank())
-    op.put(scale.reshape(-1).name, "OutScale")
+    result = scale.reshape(-1)
+    op.put(result.name, "OutScale")
     bits = int(op.attr("bit_length"))
     made = _steps(x, scale, bits, _away(op))
     if "dequantize" in op.type:
@@ -121,12 +126,14 @@ def _quantize_linear(op: OpView) -> None:
     (x,) = values_of(op, "X")
     bits = int(op.attr("bit_length"))
     if int(op.attr("round_type")) == 1:
-        op.put(_steps(x, scale, bits, True).name, "Y")
+        found = _steps(x, scale, bits, True)
+        op.put(found.name, "Y")
         return
     is_there = scale.compare("LessOrEqual", _TINY)
     inverse = _levels(bits) / is_there.where(scale + 1e-06, scale)
     rounded = (x * inverse).node("Round")
-    op.put(rounded.at_least(-_levels(bits) - 1).at_most(_levels(bits)).name, "Y")
+    made = rounded.at_least(-_levels(bits) - 1).at_most(_levels(bits))
+    op.put(made.name, "Y")
 
 
 @exports("dequantize_linear")
@@ -135,7 +142,8 @@ def _dequantize_linear(op: OpView) -> None:
     scale = _linear(op)
     (x,) = values_of(op, "X")
     real = x.cast(scale.dtype)
-    op.put((real * scale / _levels(int(op.attr("bit_length")))).name, "Y")
+    made = real * scale / _levels(int(op.attr("bit_length")))
+    op.put(made.name, "Y")
 
 
 def _linear(op: OpView) -> GraphValue:
@@ -155,7 +163,8 @@ def _scale_alone(op: OpView) -> None:
     op.idle("moving_rate", "InAccum", "InState")
     if not op.attr("is_test"):
         raise op.error("it looks for its scale: export the program's clone(for_test=True)")
-    op.put(op.x())
+    made = op.x()
+    op.put(made)
 
 
 @exports("fake_dequantize_max_abs", "dequantize_abs_max")
@@ -190,10 +199,12 @@ def _to_integers(op: OpView) -> None:
     node = (x * float(op.attr("Scale"))).node("Round")
     most = node.at_least(float(limits.min))
     steps = most.at_most(float(limits.max))
-    op.put(steps.cast(dtype).name, "Output")
+    made = steps.cast(dtype)
+    op.put(made.name, "Output")
 
 
 @exports("dequantize")
 def _from_integers(op: OpView) -> None:
     (x,) = values_of(op, "Input")
-    op.put((x.cast(np.float32) * (1.0 / float(op.attr("Scale")))).name, "Output")
+    made = x.cast(np.float32) * (1.0 / float(op.attr("Scale")))
+    op.put(made.name, "Output")

@@ -33,7 +33,8 @@ def _roll(op: OpView) -> None:
 
 def _from(x: GraphValue, axis: int, start: GraphValue) -> GraphValue:
     op = x.op
-    return GraphValue(op, op.add("Slice", x.name, start.name, op.ints(_LAST), op.ints(axis)), x.dtype)
+    part = op.add("Slice", x.name, start.name, op.ints(_LAST), op.ints(axis))
+    return GraphValue(op, part, x.dtype)
 
 
 @exports("cumprod")
@@ -42,7 +43,8 @@ def _cumprod(op: OpView) -> None:
     (x,) = values_of(op, "X")
     dim = int(op.attr("dim"))
     if not op.rank():
-        op.put(x.node("Identity").name)
+        made = x.node("Identity")
+        op.put(made.name)
         return
     axis = op.axes(dim)[0]
     last = op.rank() - 1
@@ -88,12 +90,14 @@ def _set_value(op: OpView) -> None:
         numbers = np.array(op.attr("values"), x.dtype).reshape(op.attr("shape"))
         value = GraphValue.constant(op, numbers, x.dtype)
     count = x.reshape(-1).shape()
-    part = _part(op, counted(count).node("Reshape", x.shape()))
+    reshape = counted(count).node("Reshape", x.shape())
+    part = _part(op, reshape)
     if op.attr("decrease_axes"):
         part = part.squeeze(*op.attr("decrease_axes"))
     spread = value.node("Expand", part.shape()).reshape(-1)
     made = x.reshape(-1).node("ScatterElements", part.reshape(-1), spread, axis=0)
-    op.put(made.node("Reshape", x.shape()).name)
+    found = made.node("Reshape", x.shape())
+    op.put(found.name)
 
 
 def _part(op: OpView, positions: GraphValue) -> GraphValue:
@@ -103,7 +107,8 @@ def _part(op: OpView, positions: GraphValue) -> GraphValue:
     steps = [int(step) for step in op.attr("steps") or [1] * len(op.attr("axes"))]
     ends = _ends(op, [int(end) for end in op.attr("ends")], steps)
     bounds = [starts, op.ints(*ends), op.ints(*op.attr("axes")), op.ints(*steps)]
-    return GraphValue(op, op.add("Slice", positions.name, *bounds), np.int64)
+    part = op.add("Slice", positions.name, *bounds)
+    return GraphValue(op, part, np.int64)
 
 
 def _ends(op: OpView, ends: Sequence[int], steps: Sequence[int]) -> list[int]:
@@ -118,22 +123,28 @@ def _ends(op: OpView, ends: Sequence[int], steps: Sequence[int]) -> list[int]:
 @exports("lerp")
 def _lerp(op: OpView) -> None:
     x, y, weight = values_of(op, "X", "Y", "Weight")
-    op.put((x + weight * (y - x)).name)
+    made = x + weight * (y - x)
+    op.put(made.name)
 
 
 @exports("trunc")
 def _trunc(op: OpView) -> None:
     (x,) = values_of(op, "X")
     if x.dtype.kind != "f":
-        op.put(x.node("Identity").name)
+        found = x.node("Identity")
+        op.put(found.name)
         return
-    op.put(x.compare("Less", 0.0).where(x.node("Ceil"), x.node("Floor")).name)
+    floor = x.node("Floor")
+    ceil = x.node("Ceil")
+    made = x.compare("Less", 0.0).where(ceil, floor)
+    op.put(made.name)
 
 
 @exports("atanh")
 def _atanh(op: OpView) -> None:
     (x,) = values_of(op, "X")
-    op.put(x.node("Atanh").name)
+    made = x.node("Atanh")
+    op.put(made.name)
 
 
 @exports("elementwise_fmax", "elementwise_fmin")

@@ -62,7 +62,8 @@ def _lstm(op: OpView) -> None:
     ]
     if op.attr("use_peepholes") and bias.shape[1] > 4 * size:
         into, forget, out = np.split(bias[:, 4 * size :], 3, axis=1)
-        inputs.append(op.graph.constant(np.concatenate([into, out, forget], axis=1)))
+        made = op.graph.constant(np.concatenate([into, out, forget], axis=1))
+        inputs.append(made)
     kinds = [op.attr(f"{part}_activation") for part in ("gate", "candidate", "cell")]
     hidden, _, _ = op.add("LSTM", *inputs, outputs=3, hidden_size=size, **_direction(op, kinds))
     reshaped = op.add("Reshape", hidden, op.ints(-1, size))
@@ -94,7 +95,8 @@ def _gru(op: OpView) -> None:
         _state(op, "H0"),
     ]
     hidden, _ = op.add("GRU", *inputs, outputs=2, hidden_size=size, **_direction(op, kinds))
-    op.put(op.add("Reshape", hidden, op.ints(-1, size)), "Hidden")
+    made = op.add("Reshape", hidden, op.ints(-1, size))
+    op.put(made, "Hidden")
 
 
 def _two_matrices(weight: Array) -> tuple[Array, Array]:
@@ -221,9 +223,11 @@ def _lstm_unit(op: OpView) -> None:
     entry, forget, out = (op.add("Sigmoid", gate) for gate in (entry, forget, out))
     kept = op.add("Mul", forget, op.x("C_prev"))
     wave = op.add("Tanh", candidate)
-    cell = op.add("Add", kept, op.add("Mul", entry, wave))
+    mul = op.add("Mul", entry, wave)
+    cell = op.add("Add", kept, mul)
     op.put(cell, "C")
-    product = op.add("Mul", out, op.add("Tanh", cell))
+    tanh = op.add("Tanh", cell)
+    product = op.add("Mul", out, tanh)
     op.put(product, "H")
 
 
@@ -243,7 +247,8 @@ def _gru_unit(op: OpView) -> None:
     before = op.x("HiddenPrev")
     x = op.add("Add", op.x("Input"), op.x("Bias")) if op.has("Bias") else op.x("Input")
     of_gates, of_candidate = op.add("Split", x, op.ints(2 * size, size), outputs=2, axis=1)
-    sums = op.add("Add", of_gates, op.add("MatMul", before, op.graph.constant(gates_weight)))
+    matmul = op.add("MatMul", before, op.graph.constant(gates_weight))
+    sums = op.add("Add", of_gates, matmul)
     gates = active(sums, kinds[0])
     update, reset = op.add("Split", gates, op.ints(size, size), outputs=2, axis=1)
     kept = op.add("Mul", reset, before)
@@ -253,7 +258,8 @@ def _gru_unit(op: OpView) -> None:
     opened, closed = (before, candidate) if op.attr("origin_mode") else (candidate, before)
     difference = op.add("Sub", opened, closed)
     apart = op.add("Mul", difference, update)
-    op.put(op.add("Add", apart, closed), "Hidden")
+    made = op.add("Add", apart, closed)
+    op.put(made, "Hidden")
     op.put(kept, "ResetHiddenPrev")
     together = op.add("Concat", update, reset, candidate, axis=1)
     op.put(together, "Gate")

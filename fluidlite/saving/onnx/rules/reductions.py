@@ -107,7 +107,8 @@ def _clip_by_norm(op: OpView) -> None:
     larger = op.add("Max", norm, op.number(1e-30))
     factor = op.add("Div", limit, larger)
     is_within = op.add("LessOrEqual", norm, limit)
-    chosen = op.add("Where", is_within, op.x(), op.add("Mul", op.x(), factor))
+    mul = op.add("Mul", op.x(), factor)
+    chosen = op.add("Where", is_within, op.x(), mul)
     op.put(chosen)
 
 
@@ -126,7 +127,8 @@ def _cumsum(op: OpView) -> None:
 def _top_k(op: OpView) -> None:
     if op.has("K"):
         op.idle("k")
-        count = op.cast(op.add("Reshape", op.x("K"), op.ints(1)), np.int64)
+        reshape = op.add("Reshape", op.x("K"), op.ints(1))
+        count = op.cast(reshape, np.int64)
     else:
         count = op.ints(int(op.attr("k")))
     axis, largest = (op.attr("axis"), op.attr("largest")) if op.type == "top_k_v2" else (-1, True)
@@ -180,6 +182,7 @@ def _triangle(op: OpView) -> None:
 
 @exports("is_empty")
 def _is_empty(op: OpView) -> None:
-    reshaped = op.add("Reshape", op.add("Size", op.x()), op.ints(1))
+    size = op.add("Size", op.x())
+    reshaped = op.add("Reshape", size, op.ints(1))
     is_equal = op.add("Equal", reshaped, op.ints(0))
     op.put(is_equal)

@@ -166,7 +166,8 @@ def expression(op: OpView, text: str, known: dict[str, Operand], slot: str = "X"
         if name not in known:
             known[name] = op.attr(name.removesuffix("_"))
     writer = _ExpressionNodes(op, known, dtype)
-    return writer.value(writer.write(parsed.nodes, parsed.result))
+    made = writer.write(parsed.nodes, parsed.result)
+    return writer.value(made)
 
 
 @exports_expressions
@@ -197,7 +198,8 @@ def _node(kind: str, **names: str) -> Callable[[Callable[..., bool]], Callable[.
         def rule(op: OpView) -> None:
             if op.dtype().name in _OF_FLOATS and fits(op):
                 attributes = {key: float(op.attr(name)) for key, name in names.items()}
-                op.put(op.add(kind, op.x(), **attributes))
+                made = op.add(kind, op.x(), **attributes)
+                op.put(made)
             else:
                 _by_expression(op)
 

@@ -36,7 +36,8 @@ def _lod_reset(op: OpView) -> None:
         op.idle("target_lod")
     elif len(op.attr("target_lod")) > 2:
         raise op.error(f"target_lod is {op.attr('target_lod')}, and a file of ONNX is of one sequence")
-    op.put(op.x())
+    made = op.x()
+    op.put(made)
 
 
 _POOLS = {"MAX": "ReduceMax", "AVERAGE": "ReduceMean", "SUM": "ReduceSum"}
@@ -81,7 +82,8 @@ def _sequence_reshape(op: OpView) -> None:
 def _sequence_reverse(op: OpView) -> None:
     check_single(op)
     bounds = [op.ints(-1), op.ints(-_LAST), op.ints(0), op.ints(-1)]
-    op.put(op.add("Slice", op.x(), *bounds), "Y")
+    part = op.add("Slice", op.x(), *bounds)
+    op.put(part, "Y")
 
 
 @exports("sequence_concat")
@@ -103,8 +105,10 @@ def _sequence_expand(op: OpView) -> None:
     # more rows than one fail as it runs
     rank = op.rank()
     sizes = op.dims(op.x(), 1, rank)
-    row = op.add("Reshape", op.x(), op.add("Concat", op.ints(1), sizes, axis=0))
-    shape = op.add("Concat", _rows(op, op.x("Y")), op.ints(*[1] * (op.rank() - 1)), axis=0)
+    concat = op.add("Concat", op.ints(1), sizes, axis=0)
+    row = op.add("Reshape", op.x(), concat)
+    others = op.ints(*[1] * (op.rank() - 1))
+    shape = op.add("Concat", _rows(op, op.x("Y")), others, axis=0)
     copies = op.add("Expand", row, shape)
     op.put(copies)
 
@@ -145,7 +149,8 @@ def _row_conv(op: OpView) -> None:
     check_single(op)
     reach, columns = op.shape("Filter")
     rows = op.add("Reshape", _neighbours(op, op.x(), 0, reach), op.ints(-1, reach, columns))
-    reduced = op.graph.reduce("ReduceSum", op.add("Mul", rows, op.x("Filter")), [1])
+    mul = op.add("Mul", rows, op.x("Filter"))
+    reduced = op.graph.reduce("ReduceSum", mul, [1])
     op.put(reduced)
 
 
@@ -164,7 +169,8 @@ def _sequence_pad(op: OpView) -> None:
         in_front = op.ints(*[0] * (rank + 2))
         pads = op.add("Concat", in_front, more, op.ints(*[0] * (rank - 1)), axis=0)
         shape = op.scalar_shape()
-        whole = op.add("Pad", whole, pads, op.add("Reshape", op.x("PadValue"), shape))
+        reshape = op.add("Reshape", op.x("PadValue"), shape)
+        whole = op.add("Pad", whole, pads, reshape)
     else:
         op.idle("PadValue")
     op.put(whole)
@@ -178,7 +184,8 @@ def _sequence_unpad(op: OpView) -> None:
     rank = op.rank()
     shape = op.dims(x, 1, rank)
     rows = op.add("Reshape", x, op.add("Concat", shape, op.ints(1), axis=0) if rank == 2 else shape)
-    length = op.cast(op.add("Reshape", op.x("Length"), op.ints(1)), np.int64)
+    reshape = op.add("Reshape", op.x("Length"), op.ints(1))
+    length = op.cast(reshape, np.int64)
     part = op.add("Slice", rows, op.ints(0), length, op.ints(0))
     op.put(part)
 

@@ -21,7 +21,8 @@ def _cast(op: OpView) -> None:
 @exports("assign", "share_data", "memcpy")
 def _same(op: OpView) -> None:
     op.idle("dst_place_type")
-    op.put(op.x())
+    made = op.x()
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- shapes
@@ -44,7 +45,8 @@ def _squeeze(op: OpView) -> None:
     stays = op.attr("of_2x", False)
     if not axes:
         # all that are 1 as it runs
-        op.put(op.add("Squeeze", op.x()))
+        made = op.add("Squeeze", op.x())
+        op.put(made)
         return
     if stays:
         axes = [axis for axis in axes if op.shape()[axis] in (1, -1)]
@@ -63,7 +65,8 @@ def _unsqueeze(op: OpView) -> None:
 
 @exports("flatten", "flatten2")
 def _flatten(op: OpView) -> None:
-    op.put(op.add("Flatten", op.x(), axis=int(op.attr("axis"))))
+    made = op.add("Flatten", op.x(), axis=int(op.attr("axis")))
+    op.put(made)
 
 
 @exports("flatten_contiguous_range")
@@ -72,7 +75,8 @@ def _flatten_range(op: OpView) -> None:
     rank = op.rank()
     if not rank:
         op.idle("start_axis", "stop_axis")
-        op.put(op.add("Reshape", x, op.ints(1)))
+        made = op.add("Reshape", x, op.ints(1))
+        op.put(made)
         return
     first, last = op.axes([op.attr("start_axis"), op.attr("stop_axis")])
     behind = [op.dims(x, last + 1, rank)] if last + 1 < rank else []
@@ -94,7 +98,8 @@ def _concat(op: OpView) -> None:
 def _stack(op: OpView) -> None:
     axis = op.axes(int(op.attr("axis")), more=1)[0]
     parts = [op.add("Unsqueeze", value, op.ints(axis)) for value in op.all()]
-    op.put(op.add("Concat", *parts, axis=axis), "Y")
+    concat = op.add("Concat", *parts, axis=axis)
+    op.put(concat, "Y")
 
 
 @exports("multiplex")
@@ -134,7 +139,8 @@ def _tile(op: OpView) -> None:
 def _expand_as(op: OpView) -> None:
     x = op.x()
     wanted = op.add("Shape", op.x("target_tensor"))
-    quotient = op.add("Div", wanted, op.add("Shape", x))
+    shape = op.add("Shape", x)
+    quotient = op.add("Div", wanted, shape)
     made = op.add("Tile", x, quotient)
     op.put(made)
 
@@ -155,7 +161,8 @@ def _expand_as_v2(op: OpView) -> None:
         shape = op.add("Shape", op.x("Y"))
     else:
         shape = op.add("Max", op.ints(*op.attr("target_shape")), op.ints(1))
-    op.put(op.add("Expand", op.x(), shape))
+    made = op.add("Expand", op.x(), shape)
+    op.put(made)
 
 
 # ----------------------------------------------------------------------- parts
@@ -167,7 +174,8 @@ def _split(op: OpView) -> None:
     axis = op.axes(int(axis))[0]
     names = op.op.outputs["Out"]
     x = op.x()
-    op.put_all(op.add("Split", x, _parts(op, x, axis, len(names)), outputs=len(names), axis=axis))
+    made = op.add("Split", x, _parts(op, x, axis, len(names)), outputs=len(names), axis=axis)
+    op.put_all(made)
 
 
 def _parts(op: OpView, x: str, axis: int, count: int) -> str:
@@ -188,7 +196,8 @@ def _parts(op: OpView, x: str, axis: int, count: int) -> str:
     known = op.ints(sum(part for part in sections if part >= 0))
     rest = op.add("Sub", size, known)
     parts = [rest if part < 0 else op.ints(part) for part in sections]
-    return str(op.add("Concat", *parts, axis=0))
+    concat = op.add("Concat", *parts, axis=0)
+    return str(concat)
 
 
 @exports("unstack", "unbind")
@@ -235,7 +244,8 @@ def _steps(op: OpView) -> str:
 def _last_one_too(op: OpView, starts: str, ends: str, taken: list[bool]) -> str:
     """The ends, where one place is taken: what lies from -1 to 0 is the last."""
     is_equal = op.add("Equal", starts, op.ints(-1))
-    is_last = op.add("And", is_equal, op.add("Equal", ends, op.ints(0)))
+    equal = op.add("Equal", ends, op.ints(0))
+    is_last = op.add("And", is_equal, equal)
     is_last = op.add("And", is_last, op.graph.constant(taken, np.bool_))
     chosen = op.add("Where", is_last, op.ints(_LAST), ends)
     return str(chosen)
@@ -263,7 +273,8 @@ def _crop(op: OpView) -> None:
         is_less = op.add("Less", wanted, op.ints(0))
         size = op.add("Where", is_less, left, wanted)
     ends = op.add("Add", starts, size)
-    op.put(op.add("Slice", x, starts, ends, op.ints(*range(rank))))
+    part = op.add("Slice", x, starts, ends, op.ints(*range(rank)))
+    op.put(part)
 
 
 # ----------------------------------------------------------------------- picking
@@ -280,7 +291,8 @@ def _gather(op: OpView) -> None:
         axis = op.attr("axis") or 0
     if op.rank("Index") != 1 and not (op.rank("Index") == 0 and op.op.attrs.get("axis") is not None):
         index = op.add("Reshape", index, op.ints(-1))
-    op.put(op.add("Gather", op.x(), index, axis=int(axis)))
+    made = op.add("Gather", op.x(), index, axis=int(axis))
+    op.put(made)
 
 
 @exports("gather_nd")
@@ -323,7 +335,8 @@ def _scatter(op: OpView) -> None:
     op.needs_opset(16)
     zeros = op.add("Sub", op.x("Updates"), op.x("Updates"))
     cleared = op.add("ScatterND", x, rows, zeros)
-    op.put(op.add("ScatterND", cleared, rows, op.x("Updates"), reduction="add"))
+    made = op.add("ScatterND", cleared, rows, op.x("Updates"), reduction="add")
+    op.put(made)
 
 
 @exports("scatter_nd_add")

@@ -64,7 +64,8 @@ def _if(op: NodeView) -> None:
         elif is_array(left) or is_array(right):
             raise op.error("its branches give different sequences")
         else:
-            op.put(_selected(op, left, right, mask), place)
+            made = _selected(op, left, right, mask)
+            op.put(made, place)
 
 
 def _selected(op: NodeView, left: Variable, right: Variable, mask: Variable) -> Variable:
@@ -413,7 +414,7 @@ def _sequence_insert(op: NodeView) -> None:
     sequence = op.value()
     array = sequence.variable
     if array is None or not is_array(array):
-        raise op.malformed("its input is no sequence")
+        raise op.malformed("its input is not a sequence")
     if not op.graph.is_last_reader(array):
         raise op.error("the sequence without the new entry is read behind it")
     replaces = sequence.replaced is not None and op.has(2) and _is_same(sequence.replaced, op.value(2))

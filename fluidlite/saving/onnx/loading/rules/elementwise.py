@@ -153,9 +153,11 @@ def _is_inf(op: NodeView) -> None:
         made = op.one("isinf_v2", x)
         op.put(made)
     elif op.attr("detect_positive"):
-        op.put(op.two("equal", x, limit))
+        found = op.two("equal", x, limit)
+        op.put(found)
     else:
-        op.put(op.two("equal", op.one("scale", x, scale=-1.0), limit))
+        result = op.two("equal", op.one("scale", x, scale=-1.0), limit)
+        op.put(result)
 
 
 @reads("PRelu")

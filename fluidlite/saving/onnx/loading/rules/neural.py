@@ -78,7 +78,8 @@ def _conv(op: NodeView) -> None:
     attrs = {**windows.attrs, "dilations": windows.dilations, "groups": group}
     result = _kind(op, "conv", windows)
     made = op.emit(result, inputs, attrs, slot="Output")
-    op.put(windows.narrowed(op, _biased(op, made)))
+    value = windows.narrowed(op, _biased(op, made))
+    op.put(value)
 
 
 def _biased(op: NodeView, made: Variable, place: int = 2) -> Variable:
@@ -129,7 +130,8 @@ def _conv_transpose(op: NodeView) -> None:
     if windows.algorithm == "SAME":
         raise op.error("its attribute 'auto_pad' is 'SAME_UPPER'")
     made = op.emit(f"{_kind(op, 'conv', windows)}_transpose", inputs, attrs, slot="Output")
-    op.put(windows.narrowed(op, _biased(op, made)))
+    found = windows.narrowed(op, _biased(op, made))
+    op.put(found)
 
 
 # ----------------------------------------------------------------------- pools
@@ -152,7 +154,8 @@ def _pool(op: NodeView) -> None:
         _with_places(op, windows, x, attrs)
         return
     attrs |= {"pooling_type": "max" if is_max else "avg", "exclusive": exclusive}
-    op.put(windows.narrowed(op, op.one(_kind(op, "pool", windows), x, **attrs)))
+    made = windows.narrowed(op, op.one(_kind(op, "pool", windows), x, **attrs))
+    op.put(made)
 
 
 def _check_last(op: NodeView, windows: _SlidingWindow, spatial: Sequence[int], exclusive: bool) -> None:
@@ -188,8 +191,10 @@ def _with_places(op: NodeView, windows: _SlidingWindow, x: Variable, attrs: dict
     cast = op.cast(mask, np.int64)
     constant = op.fixed(starts, np.int64)
     places = op.two("elementwise_add", cast, constant)
-    op.put(windows.narrowed(op, made), 0)
-    op.put(windows.narrowed(op, places), 1)
+    found = windows.narrowed(op, made)
+    op.put(found, 0)
+    result = windows.narrowed(op, places)
+    op.put(result, 1)
 
 
 @reads("GlobalMaxPool", "GlobalAveragePool")

@@ -41,7 +41,8 @@ def _split(op: NodeView) -> None:
     if sections and (min(sections) < 0 or len(sections) != count):
         raise op.malformed(f"its parts are {sections}, and it has {count} outputs")
     attrs = {"axis": axis, "sections": sections, "num": 0 if sections else count}
-    op.put_all(op.emit_all("split", {"X": op.x()}, attrs, {"Out": count}))
+    made = op.emit_all("split", {"X": op.x()}, attrs, {"Out": count})
+    op.put_all(made)
 
 
 # ----------------------------------------------------------------------- parts
@@ -379,7 +380,7 @@ def _scatter_elements(op: NodeView) -> None:
     updates = third
     others = [at for at in range(op.rank()) if at != axis]
     if any(x.shape[at] != ids.shape[at] for at in others):
-        raise op.error(f"its indices{list(ids.shape)} leave rows of {list(x.shape)} out")
+        raise op.error(f"its indices{list(ids.shape)} do not name all of the rows of {list(x.shape)}")
     inputs = {"Input": x, "Index": ids, "Value": updates}
     attrs = {"Axis": axis, "Reduce": _REDUCTIONS[reduction]}
     result = op.emit("put_along_axis", inputs, attrs, slot="Result")

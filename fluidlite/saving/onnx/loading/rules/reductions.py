@@ -127,7 +127,8 @@ def _top(op: NodeView) -> None:
         attrs["k"] = int(known.reshape(-1)[0])
     else:
         inputs["K"] = op.x(1)
-    op.put_all(op.emit_all("top_k_v2", inputs, attrs, {"Out": 1, "Indices": 1}))
+    made = op.emit_all("top_k_v2", inputs, attrs, {"Out": 1, "Indices": 1})
+    op.put_all(made)
 
 
 @reads("CumSum")

@@ -22,7 +22,8 @@ def _constant(op: NodeView) -> None:
     value = op.attr(given[0])
     dtype = _CONSTANTS[given[0]]
     array = op.graph.file.array(value) if dtype is None else np.asarray(value, dtype)
-    op.put(OnnxValue.constant(array))
+    made = OnnxValue.constant(array)
+    op.put(made)
 
 
 _CONSTANTS: dict[str, Any] = {

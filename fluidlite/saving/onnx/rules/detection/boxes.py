@@ -20,7 +20,8 @@ def _priors(op: OpView) -> None:
     names = list(registry.get(op.type).outputs)
     if all(min(op.shape(slot)[2:]) >= 0 for slot in slots):
         for slot, array in zip(names, _computed(op, slots), strict=True):
-            op.put(op.graph.constant(array), slot)
+            made = op.graph.constant(array)
+            op.put(made, slot)
     elif op.type == "density_prior_box":
         raise op.error("the sizes of its images are not known: give them with --shape")
     else:
@@ -144,7 +145,8 @@ def _encoded(prior: GraphValue, target: GraphValue, one: float) -> GraphValue:
         middle = (corners[high] + corners[low]) / 2.0
         offsets.append((middle - center) / size)
         node = ((corners[high] - corners[low] + one) / size).node("Abs")
-        ratios.append(node.node("Log"))
+        log = node.node("Log")
+        ratios.append(log)
     return joined([*offsets, *ratios], 2)
 
 
@@ -203,7 +205,8 @@ def _iou_similarity(op: OpView) -> None:
     union = areas[0] + areas[1] - both
     is_there = union.compare("Equal", 0.0)
     union = is_there.where(union * 0.0 + 1.0, union)
-    op.put((both / union).name)
+    made = both / union
+    op.put(made.name)
 
 
 @exports("box_clip")
@@ -250,7 +253,8 @@ def _yolo_box(op: OpView) -> None:
     by_class = by_class.node("Sigmoid")
     scores = is_sure.where(confidence * by_class, 0.0)
     for value, width, slot in ((boxes, 4, "Boxes"), (scores, classes, "Scores")):
-        op.put(value.transpose(0, 1, 3, 4, 2).reshape(0, -1, width).name, slot)
+        made = value.transpose(0, 1, 3, 4, 2).reshape(0, -1, width)
+        op.put(made.name, slot)
 
 
 def _yolo_sides(

@@ -134,12 +134,16 @@ def _put_proposals(
         boxes = is_none.reshape(-1, 1, 1).where(boxes * 0.0, boxes)
         scores = column.where(scores * 0.0, scores)
         counts = counts.at_least(1)
-        op.put(counts.cast(np.int32).name, "RpnRoisNum")
+        result = counts.cast(np.int32)
+        op.put(result.name, "RpnRoisNum")
     mask = is_kept.reshape(-1)
-    op.put(boxes.reshape(-1, 4).compress(mask).name, "RpnRois")
-    op.put(scores.reshape(-1, 1).compress(mask).name, "RpnRoiProbs")
+    made = boxes.reshape(-1, 4).compress(mask)
+    op.put(made.name, "RpnRois")
+    found = scores.reshape(-1, 1).compress(mask)
+    op.put(found.name, "RpnRoiProbs")
     if not is_v2:
-        op.put(counts.node("CumSum", GraphValue.constant(op, 0, np.int64)).name, "RpnRoisLod")
+        value = counts.node("CumSum", GraphValue.constant(op, 0, np.int64))
+        op.put(value.name, "RpnRoisLod")
 
 
 # ----------------------------------------------------------------------- levels of a pyramid
@@ -166,15 +170,18 @@ def _distribute(op: OpView) -> None:
     orders = []
     for place in range(high - low + 1):
         is_here = level.compare("Equal", float(low + place))
-        op.put(rois.compress(is_here).name, "MultiFpnRois", place)
+        found = rois.compress(is_here)
+        op.put(found.name, "MultiFpnRois", place)
         order = is_here.node("NonZero", dtype=np.int64)
         orders.append(order.reshape(-1))
         if "MultiLevelRoIsNum" in op.op.outputs:
-            op.put(_counts(op, is_here, owners).name, "MultiLevelRoIsNum", place)
+            result = _counts(op, is_here, owners)
+            op.put(result.name, "MultiLevelRoIsNum", place)
     order = joined(orders, 0)
     places = counted(order.dims(0, 1))
     restore = (places * 0).node("ScatterElements", order, places, axis=0)
-    op.put(restore.cast(np.int32).reshape(-1, 1).name, "RestoreIndex")
+    made = restore.cast(np.int32).reshape(-1, 1)
+    op.put(made.name, "RestoreIndex")
 
 
 def _levels(op: OpView, rois: GraphValue, low: int, high: int) -> GraphValue:
@@ -228,7 +235,8 @@ def _collect(op: OpView) -> None:
     sizes = scores.dims(0, 1)
     least = sizes.at_most(most)
     _, best = scores.top(least, axis=0)
-    op.put(rois.take(best).name, "FpnRois")
+    made = rois.take(best)
+    op.put(made.name, "FpnRois")
 
 
 # ----------------------------------------------------------------------- regions of feature maps

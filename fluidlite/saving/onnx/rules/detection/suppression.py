@@ -199,7 +199,8 @@ def _put_rows(op: OpView, found: GraphValue, boxes: GraphValue, scores: GraphVal
         out = _never_empty(out)
     op.put(out.name)
     index = image * boxes.dims(1, 2) + place
-    op.put(index.cast(np.int32).name, "Index")
+    made = index.cast(np.int32)
+    op.put(made.name, "Index")
     sizes = boxes.dims(0, 1)
     images = counted(sizes).reshape(1, -1)
     is_there = image.compare("Equal", images)
@@ -219,7 +220,8 @@ def _never_empty(rows: GraphValue) -> GraphValue:
             made = op.add("Identity", op.graph.constant([[-1]], rows.dtype) if none else rows.name)
         inner = op.graph.subgraph(nodes, [], [op.graph.info(made, rows.dtype)])
         branches.append(inner)
-    is_empty = op.add("Equal", op.add("Size", rows.name), op.whole(0))
+    size = op.add("Size", rows.name)
+    is_empty = op.add("Equal", size, op.whole(0))
     chosen = op.add("If", is_empty, then_branch=branches[0], else_branch=branches[1])
     return GraphValue(op, chosen, rows.dtype)
 

@@ -188,7 +188,8 @@ def _(
     xp: Any, InsideWeight: Array | None, OutsideWeight: Array | None, Diff: Array, dOut: Array, sigma: float
 ) -> tuple[Any, Any]:
     square = sigma * sigma
-    slope = xp.clip(square * Diff, -1, 1) * dOut.reshape((len(Diff),) + (1,) * (Diff.ndim - 1))
+    d = dOut.reshape((len(Diff),) + (1,) * (Diff.ndim - 1))
+    slope = xp.clip(square * Diff, -1, 1) * d
     if InsideWeight is not None:
         slope = slope * InsideWeight * OutsideWeight
     return slope, -slope

@@ -43,7 +43,9 @@ def _(xp: Any, X: Array, Y: Array, dOut: Array) -> tuple[Array, Array]:
     of_y = tuple(range(1, d.ndim, 2))
     spread_x = X.reshape([n for dim in x for n in (dim, 1)])
     spread_y = Y.reshape([n for dim in y for n in (1, dim)])
-    return (d * spread_y).sum(axis=of_y).reshape(X.shape), (d * spread_x).sum(axis=of_x).reshape(Y.shape)
+    dx = (d * spread_y).sum(axis=of_y)
+    dy = (d * spread_x).sum(axis=of_x)
+    return dx.reshape(X.shape), dy.reshape(Y.shape)
 
 
 # ---------------------------------------------------------------------- cross

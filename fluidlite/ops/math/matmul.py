@@ -180,7 +180,7 @@ def _product(xp: Any, x: Array, y: Array) -> Array:
     """x @ y: one large product rather than many small ones where y is a single matrix."""
     if y.ndim == 2 and x.ndim > 2 and x.flags.c_contiguous:
         rows = x.reshape(-1, x.shape[-1])
-    return (rows @ y).reshape(*x.shape[:-1], y.shape[-1])
+        return (rows @ y).reshape(*x.shape[:-1], y.shape[-1])
     return xp.matmul(x, y)
 
 
@@ -351,7 +351,8 @@ def _(
         parts = xp.matmul(*_heads(*operands, head_number)).swapaxes(-2, -3)
         return _times(xp, parts.reshape(*parts.shape[:-2], -1), alpha)
     out = _times(xp, _product(xp, *operands), alpha)
-    return out.reshape((*out.shape[:-2], *_kept(X.ndim, Y.ndim, *out.shape[-2:])) or (1,))
+    kept = _kept(X.ndim, Y.ndim, *out.shape[-2:])
+    return out.reshape((*out.shape[:-2], *kept) or (1,))
 
 
 @matmul.grad("X Y")
@@ -413,7 +414,8 @@ def _(X: Spec, Y: Spec, trans_y: bool) -> int:
 @matmul_v2.kernel
 def _(xp: Any, X: Array, Y: Array, trans_x: bool, trans_y: bool) -> Array:
     out = _product(xp, *_v2_operands(X, Y, trans_x, trans_y))
-    return out.reshape((*out.shape[:-2], *_kept(X.ndim, Y.ndim, *out.shape[-2:])))
+    kept = _kept(X.ndim, Y.ndim, *out.shape[-2:])
+    return out.reshape((*out.shape[:-2], *kept))
 
 
 @matmul_v2.grad("X Y")

@@ -478,7 +478,8 @@ def _(X: Spec, axis: int) -> tuple[Spec, Spec]:
 
 @norm.kernel
 def _(xp: Any, X: Array, axis: int, epsilon: float) -> tuple[Array, Array]:
-    length = xp.sqrt((X * X).sum(axis=axis, keepdims=True, dtype=X.dtype) + X.dtype.type(epsilon))
+    squares = (X * X).sum(axis=axis, keepdims=True, dtype=X.dtype)
+    length = xp.sqrt(squares + X.dtype.type(epsilon))
     return X / length, length
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import pathlib
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -163,3 +165,35 @@ def test_commands_for_hosts() -> None:
     assert placed.servers == ("a:7000", "b:7000") and placed.workers == ("a:7001", "b:7001", "a:7002")
     ranks = commands_for_hosts(JobFile(JOB, 4, 0), ["a", "b"], "launch")
     assert ranks.count("launch") == 1 and "KEY" not in ranks
+
+
+# ------------------------------------------------------------------------------------------------ schemas
+SCHEMAS = json.loads(
+    lzma.decompress(
+        (pathlib.Path(__file__).parents[1] / "golden" / "kubernetes_schemas.json.xz").read_bytes()
+    )
+)
+KINDS = {
+    "Job": "io.k8s.api.batch.v1.Job",
+    "Service": "io.k8s.api.core.v1.Service",
+    "pods": "io.k8s.api.core.v1.PodTemplateSpec",
+}
+
+
+def mistakes(version: str, kind: str, found: Any) -> list[str]:
+    """The places at which an object breaks the published schema."""
+    schema = {"$ref": f"#/definitions/{KINDS[kind]}", "definitions": SCHEMAS[version]}
+    return [error.json_path for error in jsonschema.Draft202012Validator(schema).iter_errors(found)]
+
+
+@pytest.mark.parametrize("version", SCHEMAS)
+def test_kubernetes_takes_the_objects(version: str) -> None:
+    for found in yaml.safe_load_all(kubernetes_file(JobFile(JOB, 3, 2, "mine", "an/image:1"))):
+        assert mistakes(version, found["kind"], found) == []
+        # a field that there is not, in the pods or in the object
+        place = found["spec"].get("template", found)["spec"]
+        place["unknown"] = 1
+        assert mistakes(version, found["kind"], found) != []
+    job = yaml.safe_load(kubernetes_file(JobFile(JOB, 3, 0)))
+    for replicas in job["spec"]["mpiReplicaSpecs"].values():
+        assert mistakes(version, "pods", replicas["template"]) == []

@@ -40,14 +40,18 @@ also if the row is NaN; no other output is made of them.
 
 What renderers may rely on
 --------------------------
-- A form holds nodes in an order in which each comes behind what it reads, and no node twice.
-- A value varies along the axes of what it is made of (`axes`); reductions and elements at labels along those
-  of rows. So a value either is a number of a row, or varies along it.
-- `depth` is the number of sweeps along a row that must be over before a value is known: a reduction, and an
-  element at a label, are one deeper than what they read; all else is as deep as the deepest that it reads.
-- An output gets its values one after the other. None of them is read after the next one is there, so that all
-  can lie in the array of the output. The last one is the result.
-- `total` is the last thing that is done to a value, and what it adds up needs no reduction.
+A form holds nodes in an order in which each comes behind what it reads, and no node twice.
+
+A value varies along the axes of what it is made of (`axes`); reductions and elements at labels along those of
+rows. So a value either is a number of a row, or varies along it.
+
+`depth` is the number of sweeps along a row that must be over before a value is known: a reduction, and an
+element at a label, are one deeper than what they read; all else is as deep as the deepest that it reads.
+
+An output gets its values one after the other. None of them is read after the next one is there, so that all
+can lie in the array of the output. The last one is the result.
+
+`total` is the last thing that is done to a value, and what it adds up needs no reduction.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import fluidlite as fluid
 from fluidlite.base import choice
 from fluidlite.executor.cuda import chosen_conv, cudnn, libraries
 from fluidlite.executor.cuda.chosen_conv import ChosenConv
-from fluidlite.executor.cuda.convolutions import ConvOptions, device_conv, explained
+from fluidlite.executor.cuda.convolutions import ConvOptions, DeviceConvRecipe, device_conv
 from fluidlite.executor.run.cuda import Namespace
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 
@@ -30,6 +30,11 @@ VOLUMES = {
     "volumes in groups": Geometry((2, 4, 4, 5, 3), (4, 2, 2, 2, 2), (1, 1, 1), NONE, (1, 2, 1), 2),
 }
 PLAIN = GEOMETRIES["3 x 3"]
+
+
+def explained(*arguments: Any) -> str:
+    """The line of a recipe with these arguments."""
+    return DeviceConvRecipe(device_conv, arguments).explained()
 
 
 @pytest.fixture(autouse=True)

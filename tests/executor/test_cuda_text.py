@@ -127,7 +127,6 @@ def test_updates_of_many_parameters_are_one_kernel() -> None:
 
 WRITTEN = {
     ("blocks.cuh", "softmax.cu"): ("EACH_ROW",),
-    ("blocks.cuh", "columns.cuh", "layer_norm.cu"): ("SCALED", "SHIFTED"),
     ("blocks.cuh", "embedding.cu"): ("BY_PLACE",),
     ("blocks.cuh", "auc.cu"): (),
     ("blocks.cuh", "conv.cu"): (),

@@ -270,7 +270,7 @@ def test_label_outside_the_classes() -> None:
     label = fluid.data("label", [None, 1], "int64")
     loss = fluid.layers.mean(fluid.layers.softmax_with_cross_entropy(x, label))
     exe = fluid.Executor(fluid.CPUPlace())
-    with pytest.raises(KernelError, match=r"label 7 is not one of the 3 classes[\s\S]*test_executor.py"):
+    with pytest.raises(KernelError, match=r"label 7 is not one of 3 classes[\s\S]*test_executor.py"):
         exe.run(feed={"x": batch(2)["x"], "label": np.array([[0], [7]])}, fetch_list=[loss])
 
 

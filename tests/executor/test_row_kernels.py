@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from host_rows import host_rows
 
+import fluidlite as fluid
 from fluidlite.executor.fast.loops.compiler import RunCount, is_available
 from fluidlite.executor.fast.loops.rows import CompiledRows
 from fluidlite.executor.run.rows import LabelledRows
@@ -177,3 +178,22 @@ def test_mistakes_show_when_a_kernel_is_declared(text: str) -> None:
     ]
     with pytest.raises(ValueError, match=MISTAKES[text]):
         RowKernel("wrong", f"x[rc] m[r] label[r]:ignored -> {' '.join(named)}", text, cleared=["loss"])
+
+
+@pytest.mark.parametrize("loops", ["off", "wait"])
+@pytest.mark.parametrize("label", [-100, 0, 2])
+def test_labels_that_are_one_constant(label: int, loops: str) -> None:
+    fluid.set_flags({"FLAGS_fast_loops": loops})
+    x = fluid.data("x", [4, 3])
+    x.stop_gradient = False
+    loss = fluid.layers.softmax_with_cross_entropy(x, fluid.layers.fill_constant([4, 1], "int64", label))
+    gradients = fluid.gradients(loss, x)
+    value = np.random.RandomState(0).rand(4, 3).astype("float32")
+    found = []
+    for naive in (False, True):
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.naive = naive
+        found.append([exe.run(feed={"x": value}, fetch_list=[loss, *gradients]) for _ in range(3)][-1])
+    for ours, wanted in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
+        assert label >= 0 or not ours.any()

@@ -12,7 +12,8 @@ import pytest
 import fluidlite as fluid
 from fluidlite.cli.errors import UsageError
 from fluidlite.cli.models import load_model, run_model
-from fluidlite.cli.summary import summary_text, with_shapes
+from fluidlite.cli.summary import summary_text
+from fluidlite.saving.converting import with_shapes
 
 MODELS = pathlib.Path(__file__).parents[1] / "golden" / "models_2x"
 

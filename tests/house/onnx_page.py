@@ -91,6 +91,7 @@ print(feeds, fetches[0].shape, y.shape)
 ```
 
 ```console
+$ python save.py
 $ python read.py
 ['x'] (-1, 2) (2, 2)
 ```

@@ -116,7 +116,9 @@ class _RowCall:
         if value.dtype != dtype or value.size != math.prod(self._shape(array)):
             raise CannotLower("another type or size")
         # the gradient of a mean is one number for all rows; compiled code reads it, and so serves all numbers
-        if value.uniform is not None and not set(array.axes) & set(self.use.kernel.columns):
+        is_number = value.uniform is not None and not set(array.axes) & set(self.use.kernel.columns)
+        # labels are looked up one by one, also where all are the same
+        if is_number and not array.ignored:
             self.given[array.name] = "" if e.on_host else NUMBER
             if e.on_host:
                 return e.number(value.uniform, value)

@@ -474,7 +474,9 @@ def _areas(y: Variable, x: Variable | None, dx: Any, axis: int) -> Variable:
     if x is None:
         step = 1.0 if dx is None else dx
         kind = VarType.FP32 if isinstance(step, Integral) else defaults.dtype()
-        width: Any = cast(assign(np.array(step, "float64")), kind)
+        # a number becomes float32 as it is assigned
+        width: Any = assign(np.array(step, "float64"))
+        width = width if kind == width.dtype else cast(width, kind)
     elif len(x.shape) == 1:
         shape = [1] * len(y.shape)
         shape[axis] = max(x.shape[0] - 1, -1)

@@ -56,7 +56,7 @@ CASES: dict[str, tuple[tuple[int, ...], Callable[[Any], Any], tuple[str, ...]]] 
         lambda x: layers.cross_entropy(layers.softmax(x), _labels(9, 5)),
         ("CUDA kernel cross_entropy_grad2,",),
     ),
-    "layer_norm": ((4, 3, 37), _layer_norm, ("CUDA kernel layer_norm,", "CUDA kernels layer_norm_grad,")),
+    "layer_norm": ((4, 3, 37), _layer_norm, ("CUDA kernel layer_norm,", "CUDA kernel layer_norm_grad,")),
     "conv2d": (
         (2, 3, 7, 5),
         lambda x: layers.conv2d(x, 4, 3, padding=1, stride=2, bias_attr=False, param_attr=START),

@@ -138,7 +138,7 @@ class BlockText:
         self.whole: dict[str, str] = {}
         """The same for those of all rows."""
         self.shared: dict[str, str] = {}
-        """What all read -> its name: numbers by their names or as text, and vectors of ones."""
+        """A thing that all read -> its name: numbers by their names or as text, and vectors of ones."""
         self.lines: dict[str, list[str]] = {part: [] for part in _PARTS}
         self.held: dict[int, str] = {}
         """Node -> the name of its array."""

@@ -8,9 +8,10 @@ oneDNN convolves, relu stays a step of its own: that of the library turns NaN in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.compile.emitter import Emitter
 from fluidlite.executor.compile.layout import in_program_order, lays_out
 from fluidlite.executor.fast.conv import FastConv, has_fast_conv

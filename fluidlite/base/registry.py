@@ -35,7 +35,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from fluidlite.base.attr_limits import at_least, check_limits
@@ -64,6 +64,7 @@ from fluidlite.base.families import FAMILIES, families, stems
 from fluidlite.base.forks import ChildRLock
 from fluidlite.base.gradient_names import GRAD_SUFFIX, OUTPUTS_GRAD, grad_name
 from fluidlite.base.op_specs import spec_arguments, specs_of_gradient, with_known_sizes
+from fluidlite.base.records import dataclass
 from fluidlite.base.refused_ops import why_refused
 from fluidlite.base.specs import Argument, Lod, Slot, Spec, WithLod, handed_on, slot_of
 

@@ -15,13 +15,13 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 
 __all__ = ["ConvPlan", "Geometry", "Unfolded", "conv_plan"]
 

@@ -11,12 +11,12 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 
 _CACHED = 1 << 16  # elements of a part of an array that stays in the cache with what is computed from it
 

@@ -71,4 +71,4 @@ def _complete(cls: type, options: dict[str, Any]) -> None:
     method = vars(dataclasses.dataclass(repr=False, eq=False, frozen=is_frozen)(derived))["__init__"]
     method.__qualname__ = f"{cls.__qualname__}.__init__"
     delattr(cls, "__setstate__")
-    cls.__init__ = method
+    type.__setattr__(cls, "__init__", method)

@@ -38,7 +38,7 @@ def packed(folder: pathlib.Path) -> bytes:
 
 
 def results(builder: types.ModuleType, folder: pathlib.Path) -> dict[str, object]:
-    """What each script of some models prints; the models are written into a folder and packed."""
+    """The output of each script of some models, which are written into a folder and packed."""
     name = builder.__name__.rpartition(".")[2]
     builder.export(str(folder / name))
     (HERE / f"{name}.tar.xz").write_bytes(packed(folder / name))

@@ -20,7 +20,7 @@ RESULTS: dict[str, Any] = json.loads((HOME / "results.json").read_text())
 # how many switches of the inference library a script sets that mean nothing here
 SWITCHES = {"faces": 3}
 # the sizes of inputs that mean something
-SHAPES = {"det": "x=1,3,64,96", "seg": "x=1,3,64,96", "rec": "x=2,3,32,100"}
+SHAPES = {"det": "x=1,3,64,96", "seg": "x=1,3,64,96", "rec": "x=2,3,32,100", "matting": "img=1,3,64,96"}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,11 @@ def test_a_script(name: str, models: pathlib.Path, tmp_path: pathlib.Path) -> No
             assert shown.size == (192, 128)
 
 
-@pytest.mark.parametrize("name", ["det", "cls", "rec", "seg", "ctr", "text", "yolo", "tag"])
+EXPORTED = ["det", "cls", "rec", "seg", "ctr", "text", "yolo", "tag"]
+EXPORTED += ["face", "points", "pico", "matting", "series", "translate"]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
 def test_a_model_as_onnx(
     name: str, models: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -213,7 +213,8 @@ def _gradients(
 ) -> tuple[Array | None, Array | None]:
     """Gradients of x and y, in the orientation in which they came, for the gradient `d` of their product."""
     x, y = operands
-    d = d.reshape(*_broadcast(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
+    batch = _broadcast(x.shape[:-2], y.shape[:-2])
+    d = d.reshape(*batch, x.shape[-2], y.shape[-1])
     dx = _reduce_to(_product(xp, d, y.swapaxes(-1, -2)), x.shape) if "X@GRAD" in wants else None
     dy = _right_gradient(xp, x, d, y.shape) if "Y@GRAD" in wants else None
     return (

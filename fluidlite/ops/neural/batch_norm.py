@@ -47,7 +47,9 @@ def _count(x: Array) -> int:
 
 def channel_sum(x: Array) -> Array:
     """The sum over everything but the channels of what `by_channel` gave."""
-    return x.sum(axis=0, dtype=x.dtype) if x.ndim == 2 else x.sum(axis=2, dtype=x.dtype).sum(axis=0)
+    if x.ndim == 2:
+        return x.sum(axis=0, dtype=x.dtype)
+    return x.sum(axis=2, dtype=x.dtype).sum(axis=0)
 
 
 def channel_dot(xp: Any, a: Array, b: Array) -> Array:

@@ -93,15 +93,32 @@ def _single_rows(program: Program, feeds: Sequence[str], fetches: Sequence[str])
     groups: dict[str, set[str]] = {}
     pooled: set[str] = set()
     for op in _needed(program, fetches):
-        found = {name: block._var_recursive(name) for name in [*op.input_arg_names, *op.output_arg_names]}
-        plain = {name for name, var in found.items() if not var.lod_level and tuple(var.shape)[:1] == (-1,)}
-        if any(var.lod_level for var in found.values()):
-            pooled.update(plain.intersection(op.output_arg_names))
+        results = op.output_arg_names
+        named = [block._var_recursive(name) for name in [*op.input_arg_names, *results]]
+        plain = {var.name for var in named if _has_free_rows(var)}
+        if any(var.lod_level for var in named):
+            pooled.update(plain.intersection(results))
             continue
-        group = plain.union(*(groups.get(name, set()) for name in plain))
-        groups.update(dict.fromkeys(group, group))
-    single = pooled.union(*(groups.get(name, set()) for name in pooled))
+        group = _joined(groups, plain)
+        for name in group:
+            groups[name] = group
+    single = _joined(groups, pooled)
     return {name: [1, *block.var(name).shape[1:]] for name in feeds if name in single}
+
+
+def _has_free_rows(var: Variable) -> bool:
+    """True for a variable without a level of detail that may have any number of rows."""
+    if var.lod_level:
+        return False
+    return tuple(var.shape)[:1] == (-1,)
+
+
+def _joined(groups: Mapping[str, set[str]], names: set[str]) -> set[str]:
+    """The names, and all that are in a group with one of them."""
+    found = set(names)
+    for name in names:
+        found |= groups.get(name, set())
+    return found
 
 
 def _with_shapes(program: Program, feeds: Sequence[str], shapes: Mapping[str, Sequence[int]]) -> Program:

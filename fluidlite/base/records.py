@@ -59,6 +59,10 @@ class _Awaited:
         return value.__get__(instance, owner) if self.name == "__init__" else value
 
 
+class _Apart:
+    """The base of what is derived only for its `__init__`, afterwards."""
+
+
 def _complete(cls: type, options: dict[str, Any]) -> None:
     """Write the methods of a class. `__init__` comes last, and all at once; it is taken from a derived class
     that adds no field.
@@ -69,6 +73,8 @@ def _complete(cls: type, options: dict[str, Any]) -> None:
     derived = type(cls.__name__, (cls,), {"__module__": cls.__module__, "__doc__": cls.__doc__})
     is_frozen = options.get("frozen", False)
     method = vars(dataclasses.dataclass(repr=False, eq=False, frozen=is_frozen)(derived))["__init__"]
+    # whoever lists the classes below this one does not find it
+    derived.__bases__ = (_Apart,)
     method.__qualname__ = f"{cls.__qualname__}.__init__"
     delattr(cls, "__setstate__")
     type.__setattr__(cls, "__init__", method)

@@ -4,6 +4,7 @@ program makes instances of a few, and the standard decorator takes half a millis
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -63,6 +64,10 @@ class _Apart:
     """The base of what is derived only for its `__init__`, afterwards."""
 
 
+# the same, of abstract classes: instances of both kinds are laid out differently
+_AbstractApart = abc.ABCMeta("_AbstractApart", (abc.ABC,), {})
+
+
 def _complete(cls: type, options: dict[str, Any]) -> None:
     """Write the methods of a class. `__init__` comes last, and all at once; it is taken from a derived class
     that adds no field.
@@ -74,7 +79,7 @@ def _complete(cls: type, options: dict[str, Any]) -> None:
     is_frozen = options.get("frozen", False)
     method = vars(dataclasses.dataclass(repr=False, eq=False, frozen=is_frozen)(derived))["__init__"]
     # whoever lists the classes below this one does not find it
-    derived.__bases__ = (_Apart,)
+    derived.__bases__ = (_AbstractApart if issubclass(cls, abc.ABC) else _Apart,)
     method.__qualname__ = f"{cls.__qualname__}.__init__"
     delattr(cls, "__setstate__")
     type.__setattr__(cls, "__init__", method)

@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: type | None = None, /, **options: Any) -> Any:
-        """`dataclasses.dataclass`, for classes without `slots`. The methods are there when a first instance
-        is made or loaded, when the class is inspected, or when one that derives from it is completed.
+        """`dataclasses.dataclass`. The methods are there when a first instance is made or loaded, when the
+        class is inspected, or when one that derives from it is completed. A class with an `__init__` or
+        `__setstate__` of its own, and one whose `options` are more than `frozen`, `eq`, `order` and `repr`,
+        is complete at once. TypeError at its completion for one that derives from a built-in class.
         """
         return _declare(options) if cls is None else _declare(options)(cls)
 
 
 _Class = TypeVar("_Class", bound=type)
+_OWN = frozenset(["__init__", "__setstate__"])  # what a class may have written itself
+_WAITING = frozenset(["frozen", "eq", "order", "repr"])  # options of classes that wait
 _completing = waited_lock()
 
 
@@ -32,6 +36,8 @@ def _declare(options: dict[str, Any]) -> Callable[[_Class], _Class]:
     """The decorator of a class: every attribute through which its methods are reached waits for them."""
 
     def declared(cls: _Class) -> _Class:
+        if not vars(cls).keys().isdisjoint(_OWN) or not options.keys() <= _WAITING:
+            return dataclasses.dataclass(**options)(cls)
         for name in ("__init__", "__dataclass_fields__", "__setstate__"):
             setattr(cls, name, _Awaited(cls, name, options))
         return cls

@@ -116,6 +116,45 @@ def test_a_late_dataclass_is_a_dataclass(options, order):
     assert late == told(classes(dataclasses.dataclass, options), order)
 
 
+def of_its_own(dataclass):
+    """Classes that are complete at once, and what they tell."""
+
+    @dataclass
+    class Started:
+        x: int = 1
+
+        def __init__(self):
+            self.x = 5
+
+    @dataclass
+    class Loaded:
+        x: int = 1
+
+        def __setstate__(self, state):
+            self.x = state["x"] + 1
+
+    @dataclass(slots=True, frozen=True)
+    class Slotted:
+        x: int = 1
+
+    @dataclass(kw_only=True)
+    class Named:
+        x: int
+        y: int = 2
+
+    @dataclass(init=False)
+    class Bare:
+        x: int = 1
+
+    loaded = Loaded()
+    loaded.__setstate__({"x": 3})
+    return Started().x, loaded.x, Slotted().__slots__, outcome(lambda: Named(1)), Named(x=1).y, Bare().x
+
+
+def test_a_class_keeps_what_it_has_written_itself():
+    assert of_its_own(records.dataclass) == of_its_own(dataclasses.dataclass)
+
+
 def test_many_threads_make_the_first_instance():
     """The first instance of each class is made by eight threads at once, fifty times."""
     for _ in range(50):

@@ -37,7 +37,8 @@ def _declare(options: dict[str, Any]) -> Callable[[_Class], _Class]:
 
     def declared(cls: _Class) -> _Class:
         if not vars(cls).keys().isdisjoint(_OWN) or not options.keys() <= _WAITING:
-            return dataclasses.dataclass(**options)(cls)
+            whole: _Class = dataclasses.dataclass(**options)(cls)  # type: ignore[assignment]
+            return whole
         for name in ("__init__", "__dataclass_fields__", "__setstate__"):
             setattr(cls, name, _Awaited(cls, name, options))
         return cls

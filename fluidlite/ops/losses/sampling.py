@@ -99,6 +99,7 @@ hierarchical_sigmoid = Op(
     untouched=("W_Out",),
     attrs={"num_classes": 2, **_TABLE_ATTRS},
     below={"Label": "num_classes"},
+    alike=("X", "W", "Bias"),
 )
 
 
@@ -208,6 +209,7 @@ nce = Op(
     lod=None,
     idle=("is_test",),
     below={"Label": "num_total_classes"},
+    alike=("Input", "Weight", "Bias"),
 )
 
 

@@ -8,7 +8,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
 
-conv_shift = Op("conv_shift", "X. Y. -> Out")
+conv_shift = Op("conv_shift", "X. Y. -> Out", alike=("X", "Y"))
 
 
 @conv_shift.shape

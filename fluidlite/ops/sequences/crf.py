@@ -48,6 +48,7 @@ linear_chain_crf = Op(
     "Emission. Transition. Label Length? -> Alpha EmissionExps TransitionExps LogLikelihood",
     lod=None,
     below={"Label": ("Emission", -1)},
+    alike=("Emission", "Transition"),
 )
 
 

@@ -18,7 +18,12 @@ from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.sequence_rows import lengths_lod, offsets_of_level, owners, padded_rows, spans
 
 match_matrix_tensor = Op(
-    "match_matrix_tensor", "X. Y. W. -> Out Tmp", attrs={"dim_t": 1}, lod=None, makes_lod=True
+    "match_matrix_tensor",
+    "X. Y. W. -> Out Tmp",
+    attrs={"dim_t": 1},
+    lod=None,
+    makes_lod=True,
+    alike=("X", "Y", "W"),
 )
 
 
@@ -94,6 +99,7 @@ var_conv_2d = Op(
     lod=None,
     blas_threads=True,
     makes_lod=True,
+    alike=("X", "ROW", "COLUMN", "W"),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -61,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _prepare(script: list[tuple[MainCode, list[str]]], argv: Sequence[str]) -> int:
     """Do what needs no script, or find the one that is to run; returns the exit code."""
     options, rest = _parse(argv)
+    if options.cpu:
+        os.environ["FLUIDLITE_CPU_ONLY"] = "1"  # `base.place.CPU_ONLY`, also in processes of the script
     if options.model or options.from_onnx or options.summary:
         # it needs the executor, and scripts set the environment before anything of it is imported
         from fluidlite.cli.run_model import show
@@ -123,6 +126,9 @@ def parser() -> Parser:
         "but FluidLite does not support; the script runs only if there are none, otherwise the "
         "exit code is 1; with --to-onnx or "
         "--from-onnx, run the file in onnxruntime as well and print the largest difference",
+    )
+    made.add_argument(
+        "--cpu", action="store_true", help="run on the CPU where the script asks for a CUDA device"
     )
     made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
     _add_model(made.add_argument_group("a saved model instead of a script"))

@@ -106,8 +106,8 @@ def _import(home: str, last: str, name: str) -> str:
 
 
 def _home(door: str, value: object) -> tuple[str, str]:
-    """The module that defines a class or function and its name there; empty where there is none. Of a guard it
-    is the module of the function that it stands before; layers are those of fluid's modules.
+    """The module that defines a class or function and its name there; empty where there is none. Of a guard
+    it is the module of the function that it stands before; layers are those of fluid's modules.
     """
     looked = [value, getattr(value, "__wrapped__", value)]
     if not getattr(value, "__module__", "").startswith("fluidlite.layers"):

@@ -65,6 +65,11 @@ def test_kinks_that_nearly_cancel() -> None:
     assert wrong_by_differences(CASE, facts(grad, "slopes", [*kinks[:4], 2.0, 0.0])) == ["x"]
 
 
+def test_a_system_that_ended_before_its_gradients_is_not_judged() -> None:
+    found = {"bends": {"x": slopes(lambda x: float((x**3).sum()), STEP)}}
+    assert not wrong_by_differences(CASE, {"fault": "crash", **found}, "bends", none_is_zero=True)
+
+
 def test_numbers_behind_a_result_of_another_shape_follow_from_it() -> None:
     numbers = (np.zeros(2), np.ones(2))
     shape = Difference("value shape", "output 0: [4, 2], PaddlePaddle [7, 2]")

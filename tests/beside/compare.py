@@ -11,7 +11,15 @@ import numpy as np
 from beside.language import Case, array_of
 from beside.observe import direction_of, numbers_of
 
-__all__ = ["Difference", "alike", "compare", "is_rounding", "right_by_differences", "wrong_by_differences"]
+__all__ = [
+    "Difference",
+    "alike",
+    "compare",
+    "has_gradient",
+    "is_rounding",
+    "right_by_differences",
+    "wrong_by_differences",
+]
 
 Facts = dict[str, Any]
 TOLERANCE = {"float16": 5e-3, "bfloat16": 5e-2, "float32": 3e-4, "complex64": 3e-4}
@@ -320,7 +328,7 @@ def wrong_by_differences(
         if (grads.get(name) is not None or none_is_zero)
         and _is_reliable(case, found, loose)
         and _off(found, grads.get(name), loose)
-        and not (case.get("inside") and _is_zero(grads.get(name)))
+        and (grads.get(name) is None or has_gradient(case, grads[name]))
     ]
 
 
@@ -348,9 +356,9 @@ def is_nearer(case: Case, ours: Facts, theirs: Facts, part: str) -> bool:
     return near > 0 and not far
 
 
-def _is_zero(grad: Facts | None) -> bool:
-    """True for what a block hands on by an input whose op has no gradient for it."""
-    return grad is not None and not numbers_of(grad).any()
+def has_gradient(case: Case, grad: Facts | None) -> bool:
+    """True but for none, and for what a block hands on by an input whose op has no gradient for it: zeros."""
+    return grad is not None and not (case.get("inside") and not numbers_of(grad).any())
 
 
 def right_by_differences(case: Case, facts: Facts, name: str, part: str = "slopes") -> bool:

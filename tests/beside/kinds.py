@@ -14,6 +14,7 @@ from beside.backends import Backend, Facts
 from beside.compare import (
     Difference,
     compare,
+    has_gradient,
     is_nearer,
     is_rounding,
     right_by_differences,
@@ -25,7 +26,7 @@ from beside.language import Case
 from beside.networks import make_network
 from beside.observe import PARTS
 from beside.rows import excuse, rows
-from beside.variations import in_double, ordinary, shaken, vary
+from beside.variations import apart, in_double, ordinary, shaken, vary
 
 __all__ = ["Beside", "Engines", "Found", "Jobs", "Networks", "with_consequences"]
 
@@ -124,11 +125,8 @@ class Beside:
             )
             result.append(Found(case, one, row, is_theirs and not row))
         for part, name in wrong:
-            # f(x, x) where one of the places counts as a constant, in both: labels
-            if case["feeds"].get(name, {}).get("shared") and not any(
-                one.where.endswith(f" by {name}") for one in found
-            ):
-                continue
+            if case["feeds"].get(name, {}).get("shared") and self._is_right_apart(case, name, part):
+                continue  # one of the places counts as a constant, as labels do
             aspect = "wrong by differences" if part == "slopes" else "second wrong by differences"
             difference = Difference(aspect, f"gradient by {name}", name)
             result.append(Found(case, difference, excuse(case, ops, difference)))
@@ -159,7 +157,7 @@ class Beside:
                 return GRADIENTS[at:]
         if any(one.aspect.startswith(GRADIENTS) for one in found):
             # what is wrong for ordinary numbers is no better for others, nor for those with fewer digits
-            for plain in (ordinary(case), in_double(case)):
+            for plain in (ordinary(case), in_double(case), apart(case)):
                 if plain != case:
                     return self._theirs(plain, found, *self.facts(plain, parts_of(plain)))
         return ()
@@ -182,11 +180,25 @@ class Beside:
         if right_by_differences(case, mine, extra.where, parts[0]):
             return True
         plain = ordinary(case)
-        for one, part in [*((plain, part) for part in parts), (in_double(plain), parts[0])]:
+        pairs = [*((plain, part) for part in parts), (in_double(plain), parts[0])]
+        for one, part in pairs:
             facts = self.ours.ask(one, ("runs", "grads", "second", part))
             if right_by_differences(one, facts, extra.where, part):
                 return True
-        return False
+        shared = case["feeds"].get(extra.where, {}).get("shared")
+        return bool(shared) and any(self._is_right_apart(one, extra.where, part) for one, part in pairs)
+
+    def _is_right_apart(self, case: Case, name: str, part: str) -> bool:
+        """True if the gradients by the places of f(x, x), each an input of its own, are right or not there."""
+        places = apart(case)
+        facts = self.ours.ask(places, ("runs", "grads", "second", part))
+        grads = facts.get("second" if part.endswith("bends") else "grads", {})
+        there = [
+            place
+            for place in places["wrt"]
+            if (place == name or place.startswith(f"{name}_")) and has_gradient(case, grads.get(place))
+        ]
+        return bool(there) and all(right_by_differences(places, facts, place, part) for place in there)
 
     def close(self) -> None:
         """End both."""

@@ -189,7 +189,7 @@ class Beside:
         return bool(shared) and any(self._is_right_apart(one, extra.where, part) for one, part in pairs)
 
     def _is_right_apart(self, case: Case, name: str, part: str) -> bool:
-        """True if the gradients by the places of f(x, x), each an input of its own, are right or not there."""
+        """True if the gradients by the places of f(x, x), each an input of its own, are right or none."""
         places = apart(case)
         facts = self.ours.ask(places, ("runs", "grads", "second", part))
         grads = facts.get("second" if part.endswith("bends") else "grads", {})

@@ -239,10 +239,7 @@ def tags(case: Case) -> set[str]:
     found = _tags_of_feeds(case)
     for item in _arrays(case["calls"]):
         found |= _tags_of(item)
-    if case.get("random"):
-        found.add("random")
-    if not case.get("sums", True):
-        found.add("given gradients")
+    found |= _tags_of_case(case)
     calls = _calls(case["calls"])
     for call in calls:
         found |= {
@@ -253,10 +250,6 @@ def tags(case: Case) -> set[str]:
             for key, value in call.get("kwargs", {}).items()
             if _is_negative(case, value)
         }
-    if any(call.get("behind") in case["outputs"] for call in case["calls"]):
-        found.add("chained targets")
-    if _names_all_dimensions(case):
-        found.add("all dimensions named")
     if "'learning_rate': 0.0" in repr(case["calls"]):
         found.add("rate of 0")
     found |= {f"with {call['with'].rpartition('.')[2]}" for call in calls if "with" in call}
@@ -270,6 +263,17 @@ def tags(case: Case) -> set[str]:
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
         found.add("sparse")
     return found
+
+
+def _tags_of_case(case: Case) -> set[str]:
+    """Tags of what is asked of all calls together."""
+    checks = {
+        "random": case.get("random"),
+        "given gradients": not case.get("sums", True),
+        "chained targets": any(call.get("behind") in case["outputs"] for call in case["calls"]),
+        "all dimensions named": _names_all_dimensions(case),
+    }
+    return {name for name, holds in checks.items() if holds}
 
 
 def _names_all_dimensions(case: Case) -> bool:
@@ -492,6 +496,7 @@ def _tags_of(feed: Case) -> set[str]:
             "negative zero": (np.signbit(array) & (array == 0)).any(),
             "large": (magnitude > 80).any(),
             "halves": (magnitude % 1 == 0.5).any(),
+            "quarters": (magnitude % 0.5 == 0.25).any(),
             "tiny": ((magnitude > 0) & (magnitude < 1e-15)).any(),
         }
         found |= {name for name, holds in checks.items() if holds}

@@ -23,12 +23,12 @@ from beside.compare import (
 from beside.draw import make_case
 from beside.jobs import differences, make_job
 from beside.language import Case
-from beside.networks import make_network
+from beside.networks import calm, make_network
 from beside.observe import PARTS
 from beside.rows import excuse, rows
 from beside.variations import apart, in_double, ordinary, shaken, vary
 
-__all__ = ["Beside", "Engines", "Found", "Jobs", "Networks", "with_consequences"]
+__all__ = ["Beside", "Engines", "Found", "Jobs", "Networks", "is_lost", "with_consequences"]
 
 GRADIENTS = ("gradient", "second")
 KEPT = ("declared dtype", "refused build", "unclear refusal")
@@ -86,7 +86,7 @@ class Beside:
 
     def facts(self, case: Case, parts: tuple[str, ...]) -> tuple[Facts, Facts]:
         """The facts of both sides, asked for at the same time."""
-        compared = tuple(part for part in parts if part not in ("slopes", "bends"))
+        compared = tuple(part for part in parts if part not in ("slopes", "bends", "shaken"))
         answers = [
             self.pool.submit(one.ask, case, asked)
             for one, asked in ((self.ours, parts), (self.other, compared))
@@ -240,15 +240,21 @@ class Networks(Beside):
         return make_network(seed)
 
     def differences(self, case: Case) -> list[Found]:
-        """All differences, those of loaded programs included."""
-        parts = ("runs", "test", "program", "parallel", "shaken")
-        mine, other = self.facts(case, parts)
+        """All differences, those of loaded programs included; where rounding alone makes as much, those of
+        the same network with plain steps, too.
+        """
+        mine, other = self.facts(case, ("runs", "test", "program", "parallel", "shaken"))
         self.outcomes[_outcome(mine, other)] += 1
         found = [*compare(mine, other), *self._loaded(case, mine, other)]
         ops = mine.get("build", {}).get("ops", [])
         excused = [excuse(case, ops, one) for one in found]
         nan = _of_nan(excused)
-        return [Found(case, one, row or nan) for one, row in zip(found, excused, strict=True)]
+        told = [Found(case, one, row or nan) for one, row in zip(found, excused, strict=True)]
+        plain = calm(case)
+        if plain == case or not is_lost(mine, other, found):
+            return told
+        self.outcomes["with plain steps, too"] += 1
+        return told + self.differences(plain)
 
     def _loaded(self, case: Case, mine: Facts, other: Facts) -> Iterator[Difference]:
         """Each system runs what the other wrote, and gets what the other got."""
@@ -293,6 +299,13 @@ class Jobs(Beside):
         if "fault" not in other and "error" not in other["facts"]["one"]:
             found += [Difference("programs", line) for line in differences(mine["facts"], other["facts"])]
         return [Found(case, one, excuse(case, [], one)) for one in found]
+
+
+def is_lost(mine: Facts, other: Facts, found: list[Difference]) -> bool:
+    """True if there are differences that rounding explains: numbers that tell nothing."""
+    firm = {part: facts for part, facts in mine.items() if part != "shaken"}
+    known = {(one.aspect, one.where) for one in found}
+    return any((one.aspect, one.where) not in known for one in compare(firm, other))
 
 
 def with_consequences(found: list[Found]) -> list[Found]:

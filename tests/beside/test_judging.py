@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beside.compare import Difference, is_nearer, right_by_differences, wrong_by_differences
+from beside.compare import Difference, compare, is_nearer, right_by_differences, wrong_by_differences
 from beside.kinds import Found, with_consequences
 from beside.observe import ROUGH_STEP, STEP, differences, direction_of, shown
 
@@ -77,3 +77,19 @@ def test_numbers_behind_a_result_of_another_shape_follow_from_it() -> None:
     found = [Found(CASE, shape, row="longer"), Found(CASE, behind), Found(CASE, refused)]
     assert [one.row for one in with_consequences(found)] == ["longer", "longer", ""]
     assert [one.row for one in with_consequences(found[1:])] == ["", ""]
+
+
+def test_steps_on_two_devices_move_as_those_on_one() -> None:
+    """A shaken run tells of one device alone: how far the state behind it moves counts for both."""
+
+    def run(value: float) -> dict[str, Any]:
+        return dict(shown(np.array([1.0, value], "float32")), lengths=[])
+
+    def told(alone: float, together: float) -> dict[str, Any]:
+        runs = {"first": [], "state behind three": {"w": run(alone)}}
+        return {"runs": runs, "parallel": {"first": [], "state": {"w": run(together)}}}
+
+    mine, shaken = told(2.0, 3.0), told(2.1, 3.0)["runs"]
+    assert compare(mine, told(2.0, 3.5))
+    assert not compare({**mine, "shaken": [{"runs": shaken}]}, told(2.0, 3.5))
+    assert compare({**mine, "shaken": [{"runs": shaken}]}, told(2.0, 50.0))

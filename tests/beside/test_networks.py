@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from beside.compare import compare
-from beside.kinds import is_lost
+from beside.kinds import is_explained, moves_far
 from beside.language import Case
 from beside.networks import calm, make_network
 from beside.observe import Facts, Observer
@@ -47,7 +47,7 @@ def with_a_wrong_gradient(case: Case, factor: float) -> Facts:
 def test_a_gradient_that_is_wrong_by_a_thousandth_is_found(seed: int) -> None:
     case = make_network(seed)
     mine = observer(case).observe(["runs", "shaken"])
-    assert compare(mine, with_a_wrong_gradient(case, 1.001))
+    assert compare(mine, with_a_wrong_gradient(case, 1.001)) and not moves_far(mine)
 
 
 LOST = [16001544, 16001563, 16001581]
@@ -60,7 +60,11 @@ def test_what_rounding_makes_of_a_gradient_of_nothing_is_no_difference(seed: int
     mine = observer(case).observe(["runs", "shaken"])
     for again in (4, 5):
         other = otherwise(case, again)
-        assert not compare(mine, other) and is_lost(mine, other, [])
+        assert not compare(mine, other) and is_explained(mine, other, [])
+
+
+def test_biases_before_a_normalisation_move_far() -> None:
+    assert moves_far(observer(make_network(20300283)).observe(["runs", "shaken"]))
 
 
 @pytest.mark.parametrize("seed", LOST[:2])  # in the third one this gradient is nothing, too
@@ -68,5 +72,5 @@ def test_plain_steps_tell_what_is_lost_in_others(seed: int) -> None:
     case = calm(make_network(seed))
     mine = observer(case).observe(["runs", "shaken"])
     assert calm(case) == case
-    assert not is_lost(mine, otherwise(case, 4), [])
+    assert not moves_far(mine) and not is_explained(mine, otherwise(case, 4), [])
     assert compare(mine, with_a_wrong_gradient(case, 0.1))

@@ -11,7 +11,15 @@ import numpy as np
 from beside.language import Case, array_of
 from beside.observe import direction_of, numbers_of
 
-__all__ = ["Difference", "alike", "compare", "is_rounding", "right_by_differences", "wrong_by_differences"]
+__all__ = [
+    "Difference",
+    "alike",
+    "compare",
+    "has_gradient",
+    "is_rounding",
+    "right_by_differences",
+    "wrong_by_differences",
+]
 
 Facts = dict[str, Any]
 TOLERANCE = {"float16": 5e-3, "bfloat16": 5e-2, "float32": 3e-4, "complex64": 3e-4}
@@ -122,20 +130,34 @@ def _declares(declared: Any, value: Facts, what: int) -> bool:
 
 
 def _is_shaky(found: Difference, part: str, ours: Facts) -> bool:
-    """True if our numbers move about as far when the parameters are shaken as rounding would."""
+    """True if our numbers move about as far when the parameters are shaken, or each result is, as rounding
+    would.
+    """
     if found.numbers is None or not isinstance(ours.get("shaken"), list):
         return False
     mine, other = found.numbers
-    reach = np.zeros(mine.shape)
-    for facts in ours["shaken"]:
-        moved = _at(facts.get(part, {}), found.path)
-        if moved is not None and moved.shape == mine.shape:
-            reach = np.maximum(reach, np.abs(moved.astype("float64") - mine))
     # the largest move of the array: which element a rounding meets is chance
-    slack = 100 * np.nan_to_num(reach, posinf=np.inf).max(initial=0.0)
+    slack = 100 * max([_move(found, part, ours, facts) for facts in ours["shaken"]])
     return bool(
         (np.abs(mine.astype("float64") - other) <= slack + 1e-5 * np.abs(mine).max(initial=0.0)).all()
     )
+
+
+def _move(found: Difference, part: str, ours: Facts, shaken: Facts) -> float:
+    """How far the numbers of a difference move at most in a shaken run.
+
+    Steps on two devices, which the interpreter does not run, move as those of one do.
+    """
+    path = found.path
+    if part == "parallel" and part not in shaken:
+        # the loss behind two steps, and the state
+        part, path = "runs", ("third", 0) if path[0] == "first" else ("state behind three", *path[1:])
+    mine, moved = (_at(facts.get(part, {}), path) for facts in (ours, shaken))
+    if mine is None or moved is None or moved.shape != mine.shape:
+        return 0.0
+    with np.errstate(all="ignore"):
+        moves = np.abs(moved.astype("float64") - mine)
+    return float(np.nan_to_num(moves, posinf=np.inf).max(initial=0.0))
 
 
 def is_rounding(found: Difference, moved: Iterable[Facts]) -> bool:
@@ -312,15 +334,15 @@ def wrong_by_differences(
     loose = 20.0 if part.startswith("rough") else 1.0
     if part.endswith("bends"):
         # what counts as a constant does so in all orders
-        none_is_zero = True
-        slopes = {name: found for name, found in slopes.items() if facts["grads"].get(name) is not None}
+        none_is_zero, first = True, facts.get("grads", {})
+        slopes = {name: found for name, found in slopes.items() if first.get(name) is not None}
     return [
         name
         for name, found in slopes.items()
         if (grads.get(name) is not None or none_is_zero)
         and _is_reliable(case, found, loose)
         and _off(found, grads.get(name), loose)
-        and not (case.get("inside") and _is_zero(grads.get(name)))
+        and (grads.get(name) is None or has_gradient(case, grads[name]))
     ]
 
 
@@ -348,9 +370,9 @@ def is_nearer(case: Case, ours: Facts, theirs: Facts, part: str) -> bool:
     return near > 0 and not far
 
 
-def _is_zero(grad: Facts | None) -> bool:
-    """True for what a block hands on by an input whose op has no gradient for it."""
-    return grad is not None and not numbers_of(grad).any()
+def has_gradient(case: Case, grad: Facts | None) -> bool:
+    """True but for none, and for what a block hands on by an input whose op has no gradient for it: zeros."""
+    return grad is not None and not (case.get("inside") and not numbers_of(grad).any())
 
 
 def right_by_differences(case: Case, facts: Facts, name: str, part: str = "slopes") -> bool:

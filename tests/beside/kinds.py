@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from beside.backends import Backend, Facts
 from beside.compare import (
     Difference,
     compare,
+    has_gradient,
     is_nearer,
     is_rounding,
     right_by_differences,
@@ -22,12 +25,12 @@ from beside.compare import (
 from beside.draw import make_case
 from beside.jobs import differences, make_job
 from beside.language import Case
-from beside.networks import make_network
+from beside.networks import calm, make_network
 from beside.observe import PARTS
 from beside.rows import excuse, rows
-from beside.variations import in_double, ordinary, shaken, vary
+from beside.variations import apart, in_double, ordinary, shaken, vary
 
-__all__ = ["Beside", "Engines", "Found", "Jobs", "Networks", "with_consequences"]
+__all__ = ["Beside", "Engines", "Found", "Jobs", "Networks", "is_explained", "moves_far", "with_consequences"]
 
 GRADIENTS = ("gradient", "second")
 KEPT = ("declared dtype", "refused build", "unclear refusal")
@@ -85,7 +88,7 @@ class Beside:
 
     def facts(self, case: Case, parts: tuple[str, ...]) -> tuple[Facts, Facts]:
         """The facts of both sides, asked for at the same time."""
-        compared = tuple(part for part in parts if part not in ("slopes", "bends"))
+        compared = tuple(part for part in parts if part not in ("slopes", "bends", "shaken"))
         answers = [
             self.pool.submit(one.ask, case, asked)
             for one, asked in ((self.ours, parts), (self.other, compared))
@@ -124,11 +127,8 @@ class Beside:
             )
             result.append(Found(case, one, row, is_theirs and not row))
         for part, name in wrong:
-            # f(x, x) where one of the places counts as a constant, in both: labels
-            if case["feeds"].get(name, {}).get("shared") and not any(
-                one.where.endswith(f" by {name}") for one in found
-            ):
-                continue
+            if case["feeds"].get(name, {}).get("shared") and self._is_right_apart(case, name, part):
+                continue  # one of the places counts as a constant, as labels do
             aspect = "wrong by differences" if part == "slopes" else "second wrong by differences"
             difference = Difference(aspect, f"gradient by {name}", name)
             result.append(Found(case, difference, excuse(case, ops, difference)))
@@ -159,7 +159,7 @@ class Beside:
                 return GRADIENTS[at:]
         if any(one.aspect.startswith(GRADIENTS) for one in found):
             # what is wrong for ordinary numbers is no better for others, nor for those with fewer digits
-            for plain in (ordinary(case), in_double(case)):
+            for plain in (ordinary(case), in_double(case), apart(case)):
                 if plain != case:
                     return self._theirs(plain, found, *self.facts(plain, parts_of(plain)))
         return ()
@@ -182,11 +182,25 @@ class Beside:
         if right_by_differences(case, mine, extra.where, parts[0]):
             return True
         plain = ordinary(case)
-        for one, part in [*((plain, part) for part in parts), (in_double(plain), parts[0])]:
+        pairs = [*((plain, part) for part in parts), (in_double(plain), parts[0])]
+        for one, part in pairs:
             facts = self.ours.ask(one, ("runs", "grads", "second", part))
             if right_by_differences(one, facts, extra.where, part):
                 return True
-        return False
+        shared = case["feeds"].get(extra.where, {}).get("shared")
+        return bool(shared) and any(self._is_right_apart(one, extra.where, part) for one, part in pairs)
+
+    def _is_right_apart(self, case: Case, name: str, part: str) -> bool:
+        """True if the gradients by the places of f(x, x), each an input of its own, are right or none."""
+        places = apart(case)
+        facts = self.ours.ask(places, ("runs", "grads", "second", part))
+        grads = facts.get("second" if part.endswith("bends") else "grads", {})
+        there = [
+            place
+            for place in places["wrt"]
+            if (place == name or place.startswith(f"{name}_")) and has_gradient(case, grads.get(place))
+        ]
+        return bool(there) and all(right_by_differences(places, facts, place, part) for place in there)
 
     def close(self) -> None:
         """End both."""
@@ -228,15 +242,24 @@ class Networks(Beside):
         return make_network(seed)
 
     def differences(self, case: Case) -> list[Found]:
-        """All differences, those of loaded programs included."""
-        parts = ("runs", "test", "program", "parallel", "shaken")
-        mine, other = self.facts(case, parts)
+        """All differences, those of loaded programs included; where rounding alone makes as much, those of
+        the same network with plain steps, too.
+        """
+        mine, other = self.facts(case, ("runs", "test", "program", "parallel", "shaken"))
         self.outcomes[_outcome(mine, other)] += 1
         found = [*compare(mine, other), *self._loaded(case, mine, other)]
+        plain = calm(case)
+        again = plain != case and (moves_far(mine) or is_explained(mine, other, found))
+        if plain != case and moves_far(mine):
+            found = [one for one in found if one.numbers is None or _is_of_the_first_run(one)]
         ops = mine.get("build", {}).get("ops", [])
         excused = [excuse(case, ops, one) for one in found]
         nan = _of_nan(excused)
-        return [Found(case, one, row or nan) for one, row in zip(found, excused, strict=True)]
+        told = [Found(case, one, row or nan) for one, row in zip(found, excused, strict=True)]
+        if not again:
+            return told
+        self.outcomes["with plain steps, too"] += 1
+        return told + self.differences(plain)
 
     def _loaded(self, case: Case, mine: Facts, other: Facts) -> Iterator[Difference]:
         """Each system runs what the other wrote, and gets what the other got."""
@@ -281,6 +304,38 @@ class Jobs(Beside):
         if "fault" not in other and "error" not in other["facts"]["one"]:
             found += [Difference("programs", line) for line in differences(mine["facts"], other["facts"])]
         return [Found(case, one, excuse(case, [], one)) for one in found]
+
+
+LOST = 0.1
+"""Where rounding alone moves a parameter by this part of it, nothing can be told about what follows."""
+
+
+def moves_far(mine: Facts) -> bool:
+    """True if rounding moves what is kept by `LOST`."""
+    shaken = mine.get("shaken")
+    if not isinstance(shaken, list):
+        return False
+    moved = [one for facts in shaken for one in compare({"runs": mine["runs"]}, {"runs": facts["runs"]})]
+    return any(one.aspect == "state" and _part_moved(one) > LOST for one in moved)
+
+
+def is_explained(mine: Facts, other: Facts, found: list[Difference]) -> bool:
+    """True if rounding explains differences beside those that were found."""
+    firm = {part: facts for part, facts in mine.items() if part != "shaken"}
+    known = {(one.aspect, one.where) for one in found}
+    return any((one.aspect, one.where) not in known for one in compare(firm, other))
+
+
+def _part_moved(found: Difference) -> float:
+    """The largest difference of two arrays, as a part of their largest number."""
+    assert found.numbers is not None
+    one, two = (np.nan_to_num(array.astype("float64")) for array in found.numbers)
+    return float(np.abs(one - two).max(initial=0) / max(np.abs(one).max(initial=0), 1e-2))
+
+
+def _is_of_the_first_run(found: Difference) -> bool:
+    """True for what is computed before any step is made."""
+    return found.path[:1] == ("first",) and "parallel" not in found.aspect
 
 
 def with_consequences(found: list[Found]) -> list[Found]:

@@ -17,7 +17,7 @@ import numpy as np
 from beside.draw import OMIT, Draw, Value
 from beside.language import Case
 
-__all__ = ["ANY", "FLAT", "IMAGE", "INPUTS", "L", "Layer", "Node", "joined", "make_network"]
+__all__ = ["ANY", "FLAT", "IMAGE", "INPUTS", "L", "Layer", "Node", "calm", "joined", "make_network"]
 
 BATCH = 4  # even, so that two devices get half of it each
 L = "fluid.layers"
@@ -379,6 +379,19 @@ def make_network(seed: int) -> Case:
         "sums": False,
         "second": False,
     }
+
+
+def calm(case: Case) -> Case:
+    """The same network with steps that follow the gradient: signs, and roots of its square, make noise
+    large.
+    """
+    calls = [
+        {**call, "call": "fluid.optimizer.SGD", "args": [0.1], "kwargs": {}}
+        if call["call"].startswith("fluid.optimizer.")
+        else call
+        for call in case["calls"]
+    ]
+    return {**case, "calls": calls}
 
 
 def joined(draw: Draw, node: Node) -> Node:

@@ -10,7 +10,7 @@ name, such as `weight` and `keepdim=True`. `in` lists words of the aspects in wh
 (`compare.Difference.aspect`); "value", "test" and "state" are about numbers alone, not shapes or levels;
 "value" is about the test program, too.
 `theirs: nan` says that PaddlePaddle has nan or an infinity wherever numbers differ, `ours: nan` that we do,
-`theirs: order` that it has the same numbers at other places;
+`theirs: order` that it has the same numbers at other places, `theirs: zeros` that it has 0 there;
 `door: 18` or `door: 26` limits a row to one. `ops` lists types of ops or other words, one of which the text
 of a difference must have, such as a line in which two programs differ (`jobs.differences`); tags of jobs are
 those of `job_tags`. A row that random programs do not meet has an id alone, and a program that shows it
@@ -62,6 +62,7 @@ class Row:
             and any(_is_about(difference.aspect, aspect) for aspect in self.aspects)
             and (self.theirs != "nan" or _differs_by(difference, 1))
             and (self.theirs != "order" or _differs_in_order(difference))
+            and (self.theirs != "zeros" or _differs_by_zeros(difference))
             and (not self.ours or _differs_by(difference, 0))
             and (not self.ops or any(word in difference.text for word in self.ops))
         )
@@ -91,6 +92,14 @@ def _differs_in_order(difference: Difference) -> bool:
         return True
     mine, other = (np.sort(numbers, axis=None) for numbers in difference.numbers)
     return alike(mine, other)
+
+
+def _differs_by_zeros(difference: Difference) -> bool:
+    """True if PaddlePaddle has 0 wherever numbers differ."""
+    if difference.numbers is None:
+        return False
+    mine, other = difference.numbers
+    return alike(mine[other != 0], other[other != 0])
 
 
 @functools.cache

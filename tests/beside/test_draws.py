@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import pytest
 from ops.draws.left_out import LEFT_OUT
 
 import fluidlite as fluid
 from beside.draw import Draw, generators, make_case
-from beside.language import statements
-from beside.variations import vary
+from beside.language import Case, statements
+from beside.variations import apart, vary
 
 DOORS = "layers nets contrib.layers input optimizer clip regularizer initializer"
 
@@ -54,3 +55,24 @@ def test_a_seed_makes_one_case_with_its_variations() -> None:
         one, two = (vary(make_case("18", seed), random.Random(seed)) for _ in range(2))
         assert one == two
         assert json.loads(json.dumps(one)) == one
+
+
+def test_places_of_one_input_apart() -> None:
+    """An input for each place of a call, and what stands in front of it for each of them."""
+
+    def var(name: str) -> Case:
+        return {"$": "var", "name": name}
+
+    def call(to: str, path: str, *args: Any) -> Case:
+        return {"to": to, "call": path, "args": list(args), "kwargs": {}}
+
+    feed = {"shape": [1], "dtype": "float32", "values": [1.0], "shared": True}
+    step = [call("word", "rnn.step_input", var("x")), call("y", "f", var("word"), var("z"), var("word"))]
+    calls = [call("front", "square", var("x")), {"with": "rnn.step", "calls": step}, call("u", "g", var("x"))]
+    found = apart({"feeds": {"x": feed, "z": {**feed, "shared": False}}, "wrt": ["x"], "calls": calls})
+    again = call("word_1", "rnn.step_input", var("x_1"))
+    parted = [step[0], again, call("y", "f", var("word"), var("z"), var("word_1"))]
+    front = call("front_1", "square", var("x_1"))
+    assert found["calls"] == [calls[0], front, {"with": "rnn.step", "calls": parted}, calls[2]]
+    assert found["wrt"] == ["x", "x_1"] and set(found["feeds"]) == {"x", "z", "x_1"}
+    assert not any("shared" in one for one in found["feeds"].values())

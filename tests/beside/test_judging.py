@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beside.compare import Difference, is_nearer, right_by_differences, wrong_by_differences
+from beside.compare import Difference, compare, is_nearer, right_by_differences, wrong_by_differences
 from beside.kinds import Found, with_consequences
 from beside.observe import ROUGH_STEP, STEP, differences, direction_of, shown
 
@@ -65,6 +65,11 @@ def test_kinks_that_nearly_cancel() -> None:
     assert wrong_by_differences(CASE, facts(grad, "slopes", [*kinks[:4], 2.0, 0.0])) == ["x"]
 
 
+def test_a_system_that_ended_before_its_gradients_is_not_judged() -> None:
+    found = {"bends": {"x": slopes(lambda x: float((x**3).sum()), STEP)}}
+    assert not wrong_by_differences(CASE, {"fault": "crash", **found}, "bends", none_is_zero=True)
+
+
 def test_numbers_behind_a_result_of_another_shape_follow_from_it() -> None:
     numbers = (np.zeros(2), np.ones(2))
     shape = Difference("value shape", "output 0: [4, 2], PaddlePaddle [7, 2]")
@@ -72,3 +77,19 @@ def test_numbers_behind_a_result_of_another_shape_follow_from_it() -> None:
     found = [Found(CASE, shape, row="longer"), Found(CASE, behind), Found(CASE, refused)]
     assert [one.row for one in with_consequences(found)] == ["longer", "longer", ""]
     assert [one.row for one in with_consequences(found[1:])] == ["", ""]
+
+
+def test_steps_on_two_devices_move_as_those_on_one() -> None:
+    """A shaken run tells of one device alone: how far the state behind it moves counts for both."""
+
+    def run(value: float) -> dict[str, Any]:
+        return dict(shown(np.array([1.0, value], "float32")), lengths=[])
+
+    def told(alone: float, together: float) -> dict[str, Any]:
+        runs = {"first": [], "state behind three": {"w": run(alone)}}
+        return {"runs": runs, "parallel": {"first": [], "state": {"w": run(together)}}}
+
+    mine, shaken = told(2.0, 3.0), told(2.1, 3.0)["runs"]
+    assert compare(mine, told(2.0, 3.5))
+    assert not compare({**mine, "shaken": [{"runs": shaken}]}, told(2.0, 3.5))
+    assert compare({**mine, "shaken": [{"runs": shaken}]}, told(2.0, 50.0))

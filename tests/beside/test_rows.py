@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
+import numpy as np
 import pytest
 
 from beside import rows as module
@@ -68,6 +69,16 @@ SEND = "trainer0.main, block 0: theirs alone send(clip_0.tmp_0) -> __control_var
 )
 def test_a_row_of_jobs_holds_for_its_lines_alone(line: str, changes: dict[str, object], row: str) -> None:
     assert excuse(job_case(**changes), [], Difference("programs", line)) == row
+
+
+def test_a_row_of_zeros_holds_where_paddle_has_them() -> None:
+    row = next(row for row in rows() if row.id == "given-to-steps")
+    case = {"function": "relu", "door": "18", "feeds": {}, "calls": [], "outputs": [], "sums": False}
+    for other, holds in (([1.0, 0.0, 0.0], True), ([1.0, 0.0, 4.0], False)):
+        numbers = (np.array([1.0, 2.0, 3.0]), np.array(other))
+        difference = Difference("gradient", "by x", "by x", numbers)
+        assert row.holds(case, ["recurrent"], difference) is holds
+    assert not row.holds({**case, "sums": True}, ["recurrent"], difference)
 
 
 def test_tags_of_tables() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from beside.language import Case, array_of, listed
 from beside.spellings import as_doubles, dtype_objects, named, numpy_numbers, tuples
 from beside.surroundings import in_body, of_other_dtype, of_views, once_more, replaced, with_attributes
 
-__all__ = ["in_double", "ordinary", "shaken", "tags", "vary"]
+__all__ = ["apart", "in_double", "ordinary", "shaken", "tags", "vary"]
 
 FRONT = {
     "18": [
@@ -238,8 +239,7 @@ def tags(case: Case) -> set[str]:
     found = _tags_of_feeds(case)
     for item in _arrays(case["calls"]):
         found |= _tags_of(item)
-    if case.get("random"):
-        found.add("random")
+    found |= _tags_of_case(case)
     calls = _calls(case["calls"])
     for call in calls:
         found |= {
@@ -250,10 +250,6 @@ def tags(case: Case) -> set[str]:
             for key, value in call.get("kwargs", {}).items()
             if _is_negative(case, value)
         }
-    if any(call.get("behind") in case["outputs"] for call in case["calls"]):
-        found.add("chained targets")
-    if _names_all_dimensions(case):
-        found.add("all dimensions named")
     if "'learning_rate': 0.0" in repr(case["calls"]):
         found.add("rate of 0")
     found |= {f"with {call['with'].rpartition('.')[2]}" for call in calls if "with" in call}
@@ -267,6 +263,17 @@ def tags(case: Case) -> set[str]:
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
         found.add("sparse")
     return found
+
+
+def _tags_of_case(case: Case) -> set[str]:
+    """Tags of what is asked of all calls together."""
+    checks = {
+        "random": case.get("random"),
+        "given gradients": not case.get("sums", True),
+        "chained targets": any(call.get("behind") in case["outputs"] for call in case["calls"]),
+        "all dimensions named": _names_all_dimensions(case),
+    }
+    return {name for name, holds in checks.items() if holds}
 
 
 def _names_all_dimensions(case: Case) -> bool:
@@ -401,6 +408,68 @@ def in_double(case: Case) -> Case:
     return case
 
 
+FRONTS = ("front", "viewed", "word")
+"""Names of what stands between an input and its function."""
+
+
+def apart(case: Case) -> Case:
+    """The case with an input of its own for each place of f(x, x): one of them may count as a constant."""
+    case = copy.deepcopy(case)
+    for name in [name for name, feed in case["feeds"].items() if feed.pop("shared", False)]:
+        spread = _Apart([name])
+        case["calls"] = spread.calls(case["calls"])
+        for count in range(1, spread.most):
+            case["feeds"][f"{name}_{count}"] = copy.deepcopy(case["feeds"][name])
+            if name in case["wrt"]:
+                case["wrt"].append(f"{name}_{count}")
+    return case
+
+
+@dataclass
+class _Apart:
+    """Numbers the places of names within each call: x, x_1, x_2; `most` is how many a call has.
+
+    What stands in front of the function is made for each number, and its name becomes one of the names.
+    """
+
+    names: list[str]
+    most: int = 1
+    seen: int = 0
+
+    def calls(self, calls: list[Case]) -> list[Case]:
+        """The statements of a block, from the last: those in front are made for all numbers."""
+        self.names += [call["to"] for call in calls if call.get("to") in FRONTS]
+        inner = [self.place(call) if call.get("to") not in FRONTS else call for call in calls]
+        return [one for call in inner for one in self._each(call)]
+
+    def _each(self, call: Case) -> list[Case]:
+        if call.get("to") not in FRONTS:
+            return [call]
+        return [call, *(self._numbered(call, count) for count in range(1, self.most))]
+
+    def _numbered(self, call: Case, count: int) -> Case:
+        found = {**call, "to": f"{call['to']}_{count}"}
+        for name in self.names:
+            found = replaced(found, name, f"{name}_{count}")
+        return found
+
+    def place(self, item: Any) -> Any:
+        """The same with numbers; each call counts for itself."""
+        if isinstance(item, list):
+            return [self.place(one) for one in item]
+        if not isinstance(item, dict):
+            return item
+        if "calls" in item:
+            return {**item, "calls": self.calls(item["calls"])}
+        if "to" in item:
+            self.seen = 0
+        if item.get("$") == "var" and item["name"] in self.names:
+            self.seen += 1
+            self.most = max(self.most, self.seen)
+            return {**item, "name": item["name"] + (f"_{self.seen - 1}" if self.seen > 1 else "")}
+        return {key: self.place(one) for key, one in item.items()}
+
+
 def shaken(case: Case, number: int) -> Case:
     """The case with numbers and parameters that differ from its own as much as rounding does."""
     case = {**copy.deepcopy(case), "shake": number}
@@ -427,6 +496,7 @@ def _tags_of(feed: Case) -> set[str]:
             "negative zero": (np.signbit(array) & (array == 0)).any(),
             "large": (magnitude > 80).any(),
             "halves": (magnitude % 1 == 0.5).any(),
+            "quarters": (magnitude % 0.5 == 0.25).any(),
             "tiny": ((magnitude > 0) & (magnitude < 1e-15)).any(),
         }
         found |= {name for name, holds in checks.items() if holds}

@@ -81,6 +81,19 @@ def test_an_image_without_objects_is_background(op: str) -> None:
     assert (located < len(case.inputs["Anchor"])).all()
 
 
+def test_of_equal_scores_the_last_region_is_taken_first() -> None:
+    """As recorded in 1.8.5 and 2.6.2: two levels with two images of two regions each."""
+    lengths = [[2, 2]]
+    regions_of_levels = [
+        (np.repeat(np.arange(first, first + 4, dtype="float32")[:, None], 4, 1), lengths) for first in (0, 4)
+    ]
+    scores = [(np.ones((4, 1), "float32"), lengths) for _ in range(2)]
+    case = next(case for case in CASES if case.op == "collect_fpn_proposals")
+    given = changed(case, MultiLevelRois=regions_of_levels, MultiLevelScores=scores)
+    (found,) = outputs(given, ["FpnRois"], post_nms_topN=5)
+    assert found[:, 0].tolist() == [5, 4, 7, 6, 3]
+
+
 def test_an_image_without_proposals_has_no_labels() -> None:
     """As in 1.8.5, though its objects are proposals, too."""
     rois, _ = LABELS.inputs["RpnRois"]

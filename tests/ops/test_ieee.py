@@ -351,3 +351,38 @@ def test_maxima_with_places_of_nan_and_minus_infinity(naive: bool, shape: tuple[
     slopes = np.zeros((2, shape[2] * shape[3]))
     np.put_along_axis(slopes, wanted.reshape(2, -1), 1, axis=1)
     np.testing.assert_array_equal(dx.reshape(2, -1), slopes)
+
+
+@pytest.mark.parametrize("special", ["rows", "filter"])
+@pytest.mark.parametrize("layer", ["sequence_conv", "row_conv"])
+def test_windows_of_one_sequence_do_not_see_another(layer: str, special: str) -> None:
+    """The gradients are sums over the rows that windows read, of infinities too: nothing is 0 * inf."""
+    lengths, columns, length, start = [2, 3], 2, 3, -1 if layer == "sequence_conv" else 0
+    rows = np.arange(1, 11, dtype="float32").reshape(5, columns)
+    shape = (length * columns, 1) if layer == "sequence_conv" else (length, columns)
+    taps = np.arange(1, 7, dtype="float32").reshape(shape)
+    (rows if special == "rows" else taps)[1, 0] = INF
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x = fluid.data("x", [None, columns], lod_level=1)
+        x.stop_gradient = False
+        given = fluid.ParamAttr("taps", initializer=fluid.initializer.NumpyArrayInitializer(taps))
+        if layer == "sequence_conv":
+            out = layers.sequence_conv(x, 1, length, param_attr=given, bias_attr=False)
+        else:
+            out = layers.row_conv(x, length - 1, param_attr=given)
+        grads = fluid.gradients(out, [x, out.block.var("taps")])
+        exe = fluid.Executor()
+        exe.run(fluid.default_startup_program())
+        feed = {"x": fluid.create_lod_tensor(rows, [lengths], fluid.CPUPlace())}
+        found = [np.array(grad) for grad in exe.run(feed=feed, fetch_list=grads, return_numpy=False)]
+    taps, wanted = taps.reshape(length, columns), np.zeros((length, columns))
+    slopes = np.zeros(rows.shape)
+    for first, last in ((0, 2), (2, 5)):
+        for row in range(first, last):
+            for tap in range(length):
+                at = row + start + tap
+                if first <= at < last:
+                    wanted[tap] += rows[at]
+                    slopes[at] += taps[tap]
+    np.testing.assert_allclose(found[0], slopes)
+    np.testing.assert_allclose(found[1].reshape(wanted.shape), wanted)

@@ -323,7 +323,8 @@ def _(
         ]
     )
     images = np.tile(np.arange(counts.shape[1]), len(counts)).repeat(counts.reshape(-1))
-    best = np.argsort(-scores.reshape(-1), kind="stable")[:post_nms_topN]
+    # of equal scores the last one comes first
+    best = len(scores) - 1 - np.argsort(-scores.reshape(-1)[::-1], kind="stable")[:post_nms_topN]
     best = best[np.argsort(images[best], kind="stable")]
     found = np.bincount(images[best], minlength=counts.shape[1])
     return WithLod(xp.asarray(rois[best]), lengths_lod(found)), xp.asarray(found.astype(np.int32))

@@ -69,7 +69,7 @@ def _sigmoid(xp: Any, x: Array) -> None:
 def _clamped_sigmoid(xp: Any, x: Array) -> None:
     """Of arguments up to 13, as in Paddle's ops over sequences: an open gate stays a little short of 1.
 
-    Below -40, its other limit, float32 has 0 in either case.
+    Its other limit, -40, is far below where a tanh in float32 leaves 0.
     """
     xp.minimum(x, 13, out=x)
     _sigmoid(xp, x)

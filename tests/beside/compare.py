@@ -11,7 +11,7 @@ import numpy as np
 from beside.language import Case, array_of
 from beside.observe import direction_of, numbers_of
 
-__all__ = ["Difference", "alike", "compare", "is_rounding", "right_by_differences", "wrong_by_differences"]
+__all__ = ["Difference", "alike", "compare", "is_rounding", "near", "right_by_differences", "wrong_by_differences"]
 
 Facts = dict[str, Any]
 TOLERANCE = {"float16": 5e-3, "bfloat16": 5e-2, "float32": 3e-4, "complex64": 3e-4}
@@ -147,7 +147,7 @@ def is_rounding(found: Difference, moved: Iterable[Facts]) -> bool:
         return False
     mine, other = (array.astype("float64") for array in found.numbers)
     part = _ASPECTS.get(found.aspect, "runs")
-    off = ~np.isclose(mine, other, rtol=3e-4, atol=1e-9, equal_nan=True)
+    off = ~near(mine, other)
     off &= np.isfinite(mine) | np.isfinite(other)  # what overflows is an infinity, or nan by another order
     reach = np.zeros(mine.shape)
     for facts in moved:
@@ -157,6 +157,11 @@ def is_rounding(found: Difference, moved: Iterable[Facts]) -> bool:
                 reach = np.maximum(reach, np.nan_to_num(np.abs(there - mine), nan=np.inf))
     with np.errstate(all="ignore"):
         return bool((np.abs(mine - other) <= 100 * reach)[off].all())
+
+
+def near(mine: np.ndarray, other: np.ndarray) -> Any:
+    """True for each number that differs by less than the order of a sum, or a factor in float32, explains."""
+    return np.isclose(mine, other, rtol=3e-4, atol=1e-9, equal_nan=True)
 
 
 def _at(facts: Any, path: tuple[Any, ...]) -> np.ndarray | None:

@@ -325,10 +325,14 @@ def _names(item: Any) -> list[str]:
     return [name for one in items for name in _names(one)] if isinstance(items, list) else []
 
 
+REPEATS = ("tile", "expand", "expand_as", "broadcast_to", "repeat_interleave", "quantile", "nanquantile")
+"""Functions whose results hold one element several times; quantiles do where there are few elements."""
+
+
 def _copies(call: Case) -> bool:
     """True if a call joins a Variable to itself, or repeats it."""
     path = call.get("call", "").rpartition(".")[2]
-    if path in ("tile", "expand", "expand_as", "broadcast_to", "repeat_interleave"):
+    if path in REPEATS:
         return True
     joined = _names(call.get("args", [])) if path in ("concat", "stack") else []
     return len(joined) > len(set(joined))

@@ -58,3 +58,22 @@ def test_closeness_has_the_shape_of_both() -> None:
         for function in (paddle.isclose, paddle.allclose):
             with pytest.raises(ValueError, match=r"Other has the shape \[2, 3\], but Input has \[2, 1\]"):
                 function(x, paddle.static.data("z", [2, 3]))
+
+
+REDUCTIONS = [paddle.sum, paddle.mean, paddle.max, paddle.amin, paddle.prod, paddle.logsumexp, paddle.var]
+REDUCTIONS += [paddle.all, paddle.nansum, paddle.count_nonzero]
+
+
+@pytest.mark.parametrize("naive", [True, False])
+@pytest.mark.parametrize("function", REDUCTIONS)
+def test_reductions_of_what_turns_out_to_be_a_number(function: Any, naive: bool) -> None:
+    """`squeeze` of two open sizes declares two; both may go away in a run."""
+    exe = paddle.static.Executor()
+    exe.naive = naive
+    with paddle.static.program_guard(paddle.static.Program()):
+        x = paddle.squeeze(paddle.static.data("x", [-1, -1], "float64"))
+        found = [function(x, axis=0), function(x, axis=-1, keepdim=True)]
+        values = exe.run(feed={"x": np.array([[2.0]])}, fetch_list=found)
+    assert [value.shape for value in values] == [(), ()]
+    wanted = {paddle.var: 0.0, paddle.all: 1.0, paddle.count_nonzero: 1.0}.get(function, 2.0)
+    assert [float(value) for value in values] == [wanted] * 2

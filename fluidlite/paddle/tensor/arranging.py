@@ -21,6 +21,7 @@ from fluidlite.paddle.tensor.linalg import matmul
 from fluidlite.paddle.tensor.logic import logical_not
 from fluidlite.paddle.tensor.manipulation import (
     broadcast_to,
+    concat,
     flatten,
     flip,
     gather,
@@ -33,7 +34,7 @@ from fluidlite.paddle.tensor.manipulation import (
 from fluidlite.paddle.tensor.math import cast, clip, cumsum, subtract
 from fluidlite.paddle.tensor.reduction import numel, sum
 from fluidlite.paddle.tensor.search import index_select, where
-from fluidlite.paddle.tensor.shapes import as_list, constant, size_of
+from fluidlite.paddle.tensor.shapes import as_list, constant, shape_of, size_of
 
 __all__ = [
     "atleast_1d",
@@ -266,8 +267,15 @@ def unflatten(x: Variable, axis: int, shape: Any, name: str | None = None) -> Va
     if isinstance(axis, bool) or not isinstance(axis, Integral):
         raise TypeError(f"Invalid type: `axis` should be int, but received {type(axis)}.")
     check_axis("unflatten", axis, x)
-    axis %= len(x.shape)
-    return reshape(x, [*x.shape[:axis], *shape, *x.shape[axis + 1 :]])
+    rank = len(x.shape)
+    axis %= rank
+    if not isinstance(shape, Variable):
+        return reshape(x, [*x.shape[:axis], *shape, *x.shape[axis + 1 :]])
+    # sizes of the run: a -1 of the Variable is the only one
+    sizes = shape_of(x)
+    front = [slice(sizes, [0], [0], [axis])] if axis else []
+    rest = [slice(sizes, [0], [axis + 1], [rank])] if axis + 1 < rank else []
+    return reshape(x, concat([*front, cast(shape, VarType.INT32), *rest]))
 
 
 def _at_least(rank: int) -> Any:

@@ -256,6 +256,9 @@ def tags(case: Case) -> set[str]:
         found.add("all dimensions named")
     if "'learning_rate': 0.0" in repr(case["calls"]):
         found.add("rate of 0")
+    given = [call.get("kwargs", {}).get("name") for call in calls]
+    if any(given.count(name) > 1 for name in set(given) - {None}):
+        found.add("named twice")
     found |= {f"with {call['with'].rpartition('.')[2]}" for call in calls if "with" in call}
     if any("front" in call.get("to", "") and call.get("call", "").endswith("relu") for call in calls):
         found |= {"ties", "zero", "relu in front"}

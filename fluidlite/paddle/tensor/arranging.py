@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
-from fluidlite.base.open_sizes import opened
+from fluidlite.base.open_sizes import fits, opened
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle import defaults
 from fluidlite.paddle.build import append, check_axis, dimension, need_float, need_variable
 from fluidlite.paddle.programs import begin
+from fluidlite.paddle.tensor.contraction import einsum
 from fluidlite.paddle.tensor.creation import arange, assign, full_like, to_tensor
 from fluidlite.paddle.tensor.linalg import matmul
 from fluidlite.paddle.tensor.logic import logical_not
@@ -397,15 +399,43 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
         left, right = list(pair[0]), list(pair[-1])
     left = [dimension("tensordot", one, x) for one in left]
     right = [dimension("tensordot", one, y) for one in right]
+    x, y = _of_equal_sizes(x, y, left, right)
     free = [one for one in range(len(x.shape)) if one not in left]
     others = [one for one in range(len(y.shape)) if one not in right]
+    shape = [*(x.shape[i] for i in free), *(y.shape[i] for i in others)]
     size = _product(x.shape[one] for one in left)
     rows = _product(x.shape[one] for one in free)
     columns = _product(y.shape[one] for one in others)
+    if shape.count(-1) > 1 or (size < 0 and (rows < 0 or columns < 0)):
+        # a reshape has one open size
+        labels = dict(zip(right, left, strict=True))
+        second = [labels.get(one, len(x.shape) + one) for one in range(len(y.shape))]
+        kept = [*free, *(second[one] for one in others)]
+        one, other, out = (
+            "".join(ascii_lowercase[i] for i in each) for each in (range(len(x.shape)), second, kept)
+        )
+        return einsum(f"{one},{other}->{out}", x, y)
     one = reshape(transpose(x, free + left), [rows, size])
     other = reshape(transpose(y, right + others), [size, columns])
-    shape = [*(x.shape[i] for i in free), *(y.shape[i] for i in others)]
     return reshape(matmul(one, other), shape)
+
+
+def _of_equal_sizes(
+    x: Variable, y: Variable, left: Sequence[int], right: Sequence[int]
+) -> tuple[Variable, Variable]:
+    """x and y, one of which is added up along a dimension where the other one is declared to have size 1."""
+    for i, j in zip(left, right, strict=True):
+        mine, other = x.shape[i], y.shape[j]
+        if 1 not in (mine, other) and not fits([mine], [other]):
+            raise AssertionError(
+                f"tensordot needs dimensions of one size, but dimension {i} of x{list(x.shape)} has {mine}, "
+                f"and dimension {j} of y{list(y.shape)} has {other}"
+            )
+        if mine == 1 != other:
+            y = sum(y, j, keepdim=True)
+        elif other == 1 != mine:
+            x = sum(x, i, keepdim=True)
+    return x, y
 
 
 def cdist(

@@ -11,7 +11,15 @@ import numpy as np
 from beside.language import Case, array_of
 from beside.observe import direction_of, numbers_of
 
-__all__ = ["Difference", "alike", "compare", "is_rounding", "near", "right_by_differences", "wrong_by_differences"]
+__all__ = [
+    "Difference",
+    "alike",
+    "compare",
+    "is_rounding",
+    "near",
+    "right_by_differences",
+    "wrong_by_differences",
+]
 
 Facts = dict[str, Any]
 TOLERANCE = {"float16": 5e-3, "bfloat16": 5e-2, "float32": 3e-4, "complex64": 3e-4}

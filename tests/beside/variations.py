@@ -256,9 +256,7 @@ def tags(case: Case) -> set[str]:
         found.add("all dimensions named")
     if "'learning_rate': 0.0" in repr(case["calls"]):
         found.add("rate of 0")
-    given = [call.get("kwargs", {}).get("name") for call in calls]
-    if any(given.count(name) > 1 for name in set(given) - {None}):
-        found.add("named twice")
+    found |= _tags_of_names(calls)
     found |= {f"with {call['with'].rpartition('.')[2]}" for call in calls if "with" in call}
     if any("front" in call.get("to", "") and call.get("call", "").endswith("relu") for call in calls):
         found |= {"ties", "zero", "relu in front"}
@@ -270,6 +268,12 @@ def tags(case: Case) -> set[str]:
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
         found.add("sparse")
     return found
+
+
+def _tags_of_names(calls: list[Case]) -> set[str]:
+    """The tag of two calls that are given one name."""
+    names = [call["kwargs"]["name"] for call in calls if "name" in call.get("kwargs", {})]
+    return {"named twice" for name in names if names.count(name) > 1}
 
 
 def _names_all_dimensions(case: Case) -> bool:

@@ -96,7 +96,9 @@ def test_tensordot(declared: Any, sizes: Any, naive: bool) -> None:
     exe = paddle.static.Executor()
     exe.naive = naive
     with paddle.static.program_guard(paddle.static.Program()):
-        x, y = (paddle.static.data(name, shape, "float64") for name, shape in zip("xy", declared, strict=True))
+        x, y = (
+            paddle.static.data(name, shape, "float64") for name, shape in zip("xy", declared, strict=True)
+        )
         x.stop_gradient = False
         out = paddle.tensordot(x, y, 1)
         (slope,) = paddle.static.gradients([out], [x])

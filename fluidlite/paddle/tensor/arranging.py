@@ -408,13 +408,11 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
     columns = _product(y.shape[one] for one in others)
     if shape.count(-1) > 1 or (size < 0 and (rows < 0 or columns < 0)):
         # a reshape has one open size
-        labels = dict(zip(right, left, strict=True))
-        second = [labels.get(one, len(x.shape) + one) for one in range(len(y.shape))]
-        kept = [*free, *(second[one] for one in others)]
-        one, other, out = (
-            "".join(ascii_lowercase[i] for i in each) for each in (range(len(x.shape)), second, kept)
-        )
-        return einsum(f"{one},{other}->{out}", x, y)
+        summed = dict(zip(right, left, strict=True))
+        labels = [summed.get(axis, len(x.shape) + axis) for axis in range(len(y.shape))]
+        parts = (range(len(x.shape)), labels, [*free, *(labels[axis] for axis in others)])
+        first, second, out = ("".join(ascii_lowercase[label] for label in part) for part in parts)
+        return einsum(f"{first},{second}->{out}", x, y)
     one = reshape(transpose(x, free + left), [rows, size])
     other = reshape(transpose(y, right + others), [size, columns])
     return reshape(matmul(one, other), shape)

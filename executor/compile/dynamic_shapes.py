@@ -47,9 +47,14 @@ def data_dependent(op: Operator) -> bool:
 
 def _names_open_sizes(op: Operator) -> bool:
     """True if a squeeze of 2.x names a dimension of open size, which stays where it turns out not to be 1."""
-    var = op.block._find_var_recursive(op.inputs["X"][0])
-    shape = () if var is None else var.shape
-    return any(shape[axis] < 0 for axis in op.attrs.get("axes", ()) if -len(shape) <= axis < len(shape))
+    (name,) = op.inputs["X"]
+    var = op.block._find_var_recursive(name)
+    if var is None:
+        return False
+    rank = len(var.shape)
+    open_axes = [axis for axis in range(-rank, rank) if var.shape[axis] < 0]
+    named = op.attrs.get("axes", ())
+    return not set(named).isdisjoint(open_axes)
 
 
 def as_planned(

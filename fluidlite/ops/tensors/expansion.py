@@ -127,7 +127,8 @@ def _(X: Spec, RepeatTimes: Spec | None, repeat_times_tensor: list[Spec], repeat
     given = [-1] * max(count, 1) if RepeatTimes is not None else repeat_times or [-1] * count
     shape, times = _aligned(X.shape, given)
     sizes = [-1 if dim < 0 or time < 0 else dim * time for dim, time in zip(shape, times, strict=True)]
-    return X.with_shape(sizes)._replace(lod_level=X.lod_level if same_rows(X.shape, sizes) else 0)
+    level = X.lod_level if same_rows(X.shape, sizes) else 0
+    return X.with_shape(sizes)._replace(lod_level=level)
 
 
 @tile.kernel
@@ -183,7 +184,8 @@ def _(X: Spec, Shape: Spec | None, expand_shapes_tensor: list[Spec], shape: list
         sizes = (-1,) * max(count, len(X.shape)) if count else _target("expand_v2", X.shape, shape)
     # rows whose number is open may be as many: then their sequences are kept
     is_kept = Shape is not None or X.shape[:1] == (-1,) or same_rows(X.shape, sizes)
-    return X.with_shape(sizes)._replace(lod_level=X.lod_level if is_kept else 0)
+    level = X.lod_level if is_kept else 0
+    return X.with_shape(sizes)._replace(lod_level=level)
 
 
 @expand_v2.kernel

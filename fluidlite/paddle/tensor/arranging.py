@@ -275,9 +275,14 @@ def unflatten(x: Variable, axis: int, shape: Any, name: str | None = None) -> Va
         return reshape(x, [*x.shape[:axis], *shape, *x.shape[axis + 1 :]])
     # sizes of the run: a -1 of the Variable is the only one
     sizes = shape_of(x)
-    front = [slice(sizes, [0], [0], [axis])] if axis else []
-    rest = [slice(sizes, [0], [axis + 1], [rank])] if axis + 1 < rank else []
-    return reshape(x, concat([*front, cast(shape, VarType.INT32), *rest]))
+    parts = [cast(shape, VarType.INT32)]
+    if axis > 0:
+        front = slice(sizes, [0], [0], [axis])
+        parts.insert(0, front)
+    if axis + 1 < rank:
+        rest = slice(sizes, [0], [axis + 1], [rank])
+        parts.append(rest)
+    return reshape(x, concat(parts))
 
 
 def _at_least(rank: int) -> Any:
@@ -408,14 +413,21 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
     columns = _product(y.shape[one] for one in others)
     if shape.count(-1) > 1 or (size < 0 and (rows < 0 or columns < 0)):
         # a reshape has one open size
-        summed = dict(zip(right, left, strict=True))
-        labels = [summed.get(axis, len(x.shape) + axis) for axis in range(len(y.shape))]
-        parts = (range(len(x.shape)), labels, [*free, *(labels[axis] for axis in others)])
-        first, second, out = ("".join(ascii_lowercase[label] for label in part) for part in parts)
-        return einsum(f"{first},{second}->{out}", x, y)
+        return einsum(_equation(len(x.shape), len(y.shape), left, right), x, y)
     one = reshape(transpose(x, free + left), [rows, size])
     other = reshape(transpose(y, right + others), [size, columns])
     return reshape(matmul(one, other), shape)
+
+
+def _equation(rank: int, other: int, left: Sequence[int], right: Sequence[int]) -> str:
+    """The equation of `einsum` for products that are summed over pairs of dimensions."""
+    first = ascii_lowercase[:rank]
+    second = list(ascii_lowercase[rank : rank + other])
+    for i, j in zip(left, right, strict=True):
+        second[j] = first[i]
+    summed = {first[i] for i in left}
+    kept = [label for label in [*first, *second] if label not in summed]
+    return f"{first},{''.join(second)}->{''.join(kept)}"
 
 
 def _of_equal_sizes(
@@ -423,8 +435,9 @@ def _of_equal_sizes(
 ) -> tuple[Variable, Variable]:
     """x and y, one of which is added up along a dimension where the other one is declared to have size 1."""
     for i, j in zip(left, right, strict=True):
-        mine, other = x.shape[i], y.shape[j]
-        if 1 not in (mine, other) and not fits([mine], [other]):
+        mine = x.shape[i]
+        other = y.shape[j]
+        if 1 not in (mine, other) and not fits(mine, other):
             raise AssertionError(
                 f"tensordot needs dimensions of one size, but dimension {i} of x{list(x.shape)} has {mine}, "
                 f"and dimension {j} of y{list(y.shape)} has {other}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fluidlite.base.registry import Spec
+from fluidlite.base.registry import OF_2X_ATTR, Spec
 from fluidlite.ir.operator import Operator
 
 __all__ = ["as_planned", "data_dependent"]
@@ -40,7 +40,21 @@ def data_dependent(op: Operator) -> bool:
     """True if an op's outputs may have another shape than its rule says, because they depend on the data."""
     if op.definition is not None and op.definition.dynamic:
         return True
+    if op.type == "squeeze2" and op.attrs.get(OF_2X_ATTR) and _names_open_sizes(op):
+        return True
     return any(op.inputs.get(slot) for slot in _SIZES)
+
+
+def _names_open_sizes(op: Operator) -> bool:
+    """True if a squeeze of 2.x names a dimension of open size, which stays where it turns out not to be 1."""
+    (name,) = op.inputs["X"]
+    var = op.block._find_var_recursive(name)
+    if var is None:
+        return False
+    rank = len(var.shape)
+    open_axes = [axis for axis in range(-rank, rank) if var.shape[axis] < 0]
+    named = op.attrs.get("axes", ())
+    return not set(named).isdisjoint(open_axes)
 
 
 def as_planned(

@@ -17,6 +17,7 @@ __all__ = [
     "compare",
     "has_gradient",
     "is_rounding",
+    "near",
     "right_by_differences",
     "wrong_by_differences",
 ]
@@ -169,7 +170,7 @@ def is_rounding(found: Difference, moved: Iterable[Facts]) -> bool:
         return False
     mine, other = (array.astype("float64") for array in found.numbers)
     part = _ASPECTS.get(found.aspect, "runs")
-    off = ~np.isclose(mine, other, rtol=3e-4, atol=1e-9, equal_nan=True)
+    off = ~near(mine, other)
     off &= np.isfinite(mine) | np.isfinite(other)  # what overflows is an infinity, or nan by another order
     reach = np.zeros(mine.shape)
     for facts in moved:
@@ -179,6 +180,11 @@ def is_rounding(found: Difference, moved: Iterable[Facts]) -> bool:
                 reach = np.maximum(reach, np.nan_to_num(np.abs(there - mine), nan=np.inf))
     with np.errstate(all="ignore"):
         return bool((np.abs(mine - other) <= 100 * reach)[off].all())
+
+
+def near(mine: np.ndarray, other: np.ndarray) -> Any:
+    """True for each number that differs by less than the order of a sum, or a factor in float32, explains."""
+    return np.isclose(mine, other, rtol=3e-4, atol=1e-9, equal_nan=True)
 
 
 def _at(facts: Any, path: tuple[Any, ...]) -> np.ndarray | None:

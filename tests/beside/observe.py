@@ -392,8 +392,11 @@ class Observer:
         return self.slopes(self.moved(), ROUGH_STEP, self.loss)
 
     def part_bends(self) -> Facts:
-        """Differences of the sum of the squares of the first gradients, for each input of float64."""
-        return self.slopes(self.doubles(), STEP, self.squares)
+        """Differences of the sum of the squares of the first gradients, for each input of float64, where
+        these are, too.
+        """
+        single = any(dtype_of(grad) == "float32" for grad in getattr(self, "first", ()) if grad is not None)
+        return {} if single else self.slopes(self.doubles(), STEP, self.squares)
 
     def part_roughly_bends(self) -> Facts:
         """The same for all inputs, from steps that are large enough for float32."""

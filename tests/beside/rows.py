@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beside.compare import Difference, alike
+from beside.compare import Difference, alike, near
 from beside.language import Case
 from beside.variations import tags
 
@@ -83,7 +83,7 @@ def _differs_by(difference: Difference, side: int) -> bool:
         return False
     mine, other = difference.numbers
     there = np.isfinite(difference.numbers[side])
-    return bool(not there.all() and alike(mine[there], other[there]))
+    return bool(not there.all() and near(mine[there], other[there]).all())
 
 
 def _differs_in_order(difference: Difference) -> bool:

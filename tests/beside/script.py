@@ -13,7 +13,7 @@ __all__ = ["script"]
 
 HEAD = {
     "18": ["import paddle.fluid as fluid", "import operator as op"],
-    "26": ["import operator as op, paddle", "paddle.enable_static()"],
+    "26": ["import operator as op, paddle", "import paddle.base as fluid", "paddle.enable_static()"],
 }
 DATA = {"18": "fluid.data", "26": "paddle.static.data"}
 EXECUTOR = {"18": "fluid", "26": "paddle.static"}

@@ -252,6 +252,7 @@ def tags(case: Case) -> set[str]:
         }
     if "'learning_rate': 0.0" in repr(case["calls"]):
         found.add("rate of 0")
+    found |= _tags_of_names(calls)
     found |= {f"with {call['with'].rpartition('.')[2]}" for call in calls if "with" in call}
     if any("front" in call.get("to", "") and call.get("call", "").endswith("relu") for call in calls):
         found |= {"ties", "zero", "relu in front"}
@@ -274,6 +275,12 @@ def _tags_of_case(case: Case) -> set[str]:
         "all dimensions named": _names_all_dimensions(case),
     }
     return {name for name, holds in checks.items() if holds}
+
+
+def _tags_of_names(calls: list[Case]) -> set[str]:
+    """The tag of two calls that are given one name."""
+    names = [call["kwargs"]["name"] for call in calls if "name" in call.get("kwargs", {})]
+    return {"named twice" for name in names if names.count(name) > 1}
 
 
 def _names_all_dimensions(case: Case) -> bool:
@@ -332,10 +339,14 @@ def _names(item: Any) -> list[str]:
     return [name for one in items for name in _names(one)] if isinstance(items, list) else []
 
 
+REPEATS = ("tile", "expand", "expand_as", "broadcast_to", "repeat_interleave", "quantile", "nanquantile")
+"""Functions whose results hold one element several times; quantiles do where there are few elements."""
+
+
 def _copies(call: Case) -> bool:
     """True if a call joins a Variable to itself, or repeats it."""
     path = call.get("call", "").rpartition(".")[2]
-    if path in ("tile", "expand", "expand_as", "broadcast_to", "repeat_interleave"):
+    if path in REPEATS:
         return True
     joined = _names(call.get("args", [])) if path in ("concat", "stack") else []
     return len(joined) > len(set(joined))

@@ -77,6 +77,14 @@ def test_kthvalue_keeps_the_dimension() -> None:
     np.testing.assert_array_equal(run([value], x=X)[0], X[1:2])
 
 
+def test_the_mode_of_nan_alone() -> None:
+    """Each NaN is an element of its own: of nothing else, the first one is returned, as in 2.6.2."""
+    rows = np.array([[np.nan, np.nan], [np.nan, 1], [2, 2]], "float32")
+    value, place = run(paddle.mode(given(rows)), x=rows)
+    np.testing.assert_array_equal(value, [np.nan, 1, 2])
+    assert place.tolist() == [0, 1, 1]
+
+
 def test_a_distance_of_ones_own() -> None:
     """2.6.2's layer forgets its distance function."""
     layer = paddle.nn.TripletMarginWithDistanceLoss(lambda x, y: paddle.sum(paddle.abs(x - y), 1), margin=3.0)

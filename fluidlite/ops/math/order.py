@@ -95,7 +95,9 @@ def _(xp: Any, X: Array, X_lod: Lod, axis: int, keepdim: bool) -> tuple[Any, Any
     else:
         largest = np.iinfo(X.dtype).max
     value = xp.where(most, X, largest).min(axis=axis, keepdims=True)
-    last = X.shape[axis] - 1 - xp.flip(value == X, axis).argmax(axis=axis)
+    found = value == X
+    last = X.shape[axis] - 1 - xp.flip(found, axis).argmax(axis=axis)
+    last = xp.where(found.any(axis=axis), last, 0)  # each NaN is an element of its own
     return _both_with(X_lod, *_picked(xp, X, xp.expand_dims(last, axis), axis, keepdim))
 
 

@@ -36,8 +36,11 @@ def reduced_axes(type: str, rank: int, dim: Sequence[int], reduce_all: bool) -> 
 
 
 def _reduced_shape(shape: Sequence[int], axes: Sequence[int], keep_dim: bool) -> tuple[int, ...]:
+    """The sizes that are left; all dimensions of a tensor leave one, where there are any, as in 1.8."""
     if keep_dim:
         return tuple(1 if i in axes else dim for i, dim in enumerate(shape))
+    if not shape:
+        return ()
     return tuple(dim for i, dim in enumerate(shape) if i not in axes) or (1,)
 
 
@@ -108,8 +111,8 @@ def _reduction(
             out_dtype = _widened(type, to_vartype(X.dtype), out_dtype, of_2x)
         x = X.astype(to_numpy(VarType(out_dtype))) if out_dtype >= 0 else X
         out = compute(xp, x, axes, keep_dim)
-        if not keep_dim and len(axes) == X.ndim:
-            out = out.reshape(1)
+        if len(axes) == X.ndim:
+            out = out.reshape(_reduced_shape(X.shape, axes, keep_dim))
         return handed_on(out, X_lod if 0 not in axes and not of_2x else ())
 
     return op

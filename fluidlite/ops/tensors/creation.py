@@ -561,10 +561,12 @@ def _(Start: Spec, dtype: int) -> Spec:
 
 @logspace.kernel
 def _(xp: Any, Start: Array, Stop: Array, Num: Array, Base: Array, dtype: int) -> Array:
-    first, last, base = (one.reshape(-1)[0].item() for one in (Start, Stop, Base))
-    return xp.asarray(base ** xp.linspace(first, last, int(Num.reshape(-1)[0]))).astype(
-        to_numpy(VarType(dtype))
-    )
+    kind = to_numpy(VarType(dtype))
+    # whole powers are those of a whole base to whole exponents
+    first, last, base = (one.reshape(-1)[0].astype(kind).item() for one in (Start, Stop, Base))
+    count = int(Num.reshape(-1)[0])
+    exponents = xp.linspace(first, last, count)
+    return xp.asarray(base**exponents).astype(kind)
 
 
 eye = Op(

@@ -126,8 +126,9 @@ def _(X: Spec, RepeatTimes: Spec | None, repeat_times_tensor: list[Spec], repeat
     # a tensor may hold more numbers than the attribute beside it
     given = [-1] * max(count, 1) if RepeatTimes is not None else repeat_times or [-1] * count
     shape, times = _aligned(X.shape, given)
-    sizes = (-1 if dim < 0 or time < 0 else dim * time for dim, time in zip(shape, times, strict=True))
-    return X.with_shape(sizes)._replace(lod_level=X.lod_level)
+    sizes = [-1 if dim < 0 or time < 0 else dim * time for dim, time in zip(shape, times, strict=True)]
+    level = X.lod_level if same_rows(X.shape, sizes) else 0
+    return X.with_shape(sizes)._replace(lod_level=level)
 
 
 @tile.kernel
@@ -177,11 +178,14 @@ def _summed(xp: Any, d: Array, shape: Shape) -> Array:
 def _(X: Spec, Shape: Spec | None, expand_shapes_tensor: list[Spec], shape: list[int]) -> Spec:
     if expand_shapes_tensor and shape:  # -2 where a tensor holds the number
         kept = _target("expand_v2", X.shape, [max(dim, -1) for dim in shape])
-        known = (-1 if dim == -2 else size for dim, size in zip(shape, kept, strict=True))
-        return X.with_shape(known)._replace(lod_level=X.lod_level)
-    count = Shape.shape[0] if Shape is not None else len(expand_shapes_tensor)
-    sizes = (-1,) * max(count, len(X.shape)) if count else _target("expand_v2", X.shape, shape)
-    return X.with_shape(sizes)._replace(lod_level=X.lod_level)
+        sizes = tuple(-1 if dim == -2 else size for dim, size in zip(shape, kept, strict=True))
+    else:
+        count = Shape.shape[0] if Shape is not None else len(expand_shapes_tensor)
+        sizes = (-1,) * max(count, len(X.shape)) if count else _target("expand_v2", X.shape, shape)
+    # rows whose number is open may be as many: then their sequences are kept
+    is_kept = Shape is not None or X.shape[:1] == (-1,) or same_rows(X.shape, sizes)
+    level = X.lod_level if is_kept else 0
+    return X.with_shape(sizes)._replace(lod_level=level)
 
 
 @expand_v2.kernel

@@ -181,6 +181,8 @@ def _(xp: Any, X: Array, bins: int, min: int, max: int) -> Array:
     if low == high:
         low = low - 1
         high = high + 1
+    if low == high:
+        raise KernelError(f"op 'histogram': all numbers are {low}, which leaves no room for bins around it")
     is_within = (x >= low) & (x <= high)
     within = x[is_within]
     # the bin of a number by its distance from the lower end, in the dtype of X: edges of bins are rounded

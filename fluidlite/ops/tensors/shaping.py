@@ -56,7 +56,9 @@ def _declare_reshape(
     @takes(["X", *names])
     def _(X: Spec, **given: Any) -> tuple[Spec, Spec] | Spec:
         shape = rule(X.shape, **given)
-        out = Spec(shape, X.dtype, X.lod_level if _keeps_rows(X.shape, shape, given) else 0)
+        # a tensor alone may say any number of rows, that of X among them
+        keeps = _keeps_rows(X.shape, shape, given) or _is_open(**given)
+        out = Spec(shape, X.dtype, X.lod_level if keeps else 0)
         return (out, _memory(X)) if second else out
 
     @op.kernel
@@ -91,6 +93,11 @@ def _keeps_rows(old: Sequence[int], new: Sequence[int], given: Mapping[str, Any]
     return same_rows(old, new) and all(
         value is None or (isinstance(value, list) and not value) for value in late
     )
+
+
+def _is_open(Shape: Any = None, shape: Sequence[int] = (), **_: Any) -> bool:
+    """True if a tensor alone says the shape."""
+    return Shape is not None and not shape
 
 
 def same_rows(old: Sequence[int], new: Sequence[int]) -> bool:

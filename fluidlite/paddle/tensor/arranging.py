@@ -5,22 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
-from fluidlite.base.open_sizes import opened
+from fluidlite.base.open_sizes import fits, opened
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle import defaults
 from fluidlite.paddle.build import append, check_axis, dimension, need_float, need_variable
 from fluidlite.paddle.programs import begin
+from fluidlite.paddle.tensor.contraction import einsum
 from fluidlite.paddle.tensor.creation import arange, assign, full_like, to_tensor
 from fluidlite.paddle.tensor.linalg import matmul
 from fluidlite.paddle.tensor.logic import logical_not
 from fluidlite.paddle.tensor.manipulation import (
     broadcast_to,
+    concat,
     flatten,
     flip,
     gather,
@@ -33,7 +36,7 @@ from fluidlite.paddle.tensor.manipulation import (
 from fluidlite.paddle.tensor.math import cast, clip, cumsum, subtract
 from fluidlite.paddle.tensor.reduction import numel, sum
 from fluidlite.paddle.tensor.search import index_select, where
-from fluidlite.paddle.tensor.shapes import as_list, constant, size_of
+from fluidlite.paddle.tensor.shapes import as_list, constant, shape_of, size_of
 
 __all__ = [
     "atleast_1d",
@@ -266,8 +269,20 @@ def unflatten(x: Variable, axis: int, shape: Any, name: str | None = None) -> Va
     if isinstance(axis, bool) or not isinstance(axis, Integral):
         raise TypeError(f"Invalid type: `axis` should be int, but received {type(axis)}.")
     check_axis("unflatten", axis, x)
-    axis %= len(x.shape)
-    return reshape(x, [*x.shape[:axis], *shape, *x.shape[axis + 1 :]])
+    rank = len(x.shape)
+    axis %= rank
+    if not isinstance(shape, Variable):
+        return reshape(x, [*x.shape[:axis], *shape, *x.shape[axis + 1 :]])
+    # sizes of the run: a -1 of the Variable is the only one
+    sizes = shape_of(x)
+    parts = [cast(shape, VarType.INT32)]
+    if axis > 0:
+        front = slice(sizes, [0], [0], [axis])
+        parts.insert(0, front)
+    if axis + 1 < rank:
+        rest = slice(sizes, [0], [axis + 1], [rank])
+        parts.append(rest)
+    return reshape(x, concat(parts))
 
 
 def _at_least(rank: int) -> Any:
@@ -389,15 +404,49 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
         left, right = list(pair[0]), list(pair[-1])
     left = [dimension("tensordot", one, x) for one in left]
     right = [dimension("tensordot", one, y) for one in right]
+    x, y = _of_equal_sizes(x, y, left, right)
     free = [one for one in range(len(x.shape)) if one not in left]
     others = [one for one in range(len(y.shape)) if one not in right]
+    shape = [*(x.shape[i] for i in free), *(y.shape[i] for i in others)]
     size = _product(x.shape[one] for one in left)
     rows = _product(x.shape[one] for one in free)
     columns = _product(y.shape[one] for one in others)
+    if shape.count(-1) > 1 or (size < 0 and (rows < 0 or columns < 0)):
+        # a reshape has one open size
+        return einsum(_equation(len(x.shape), len(y.shape), left, right), x, y)
     one = reshape(transpose(x, free + left), [rows, size])
     other = reshape(transpose(y, right + others), [size, columns])
-    shape = [*(x.shape[i] for i in free), *(y.shape[i] for i in others)]
     return reshape(matmul(one, other), shape)
+
+
+def _equation(rank: int, other: int, left: Sequence[int], right: Sequence[int]) -> str:
+    """The equation of `einsum` for products that are summed over pairs of dimensions."""
+    first = ascii_lowercase[:rank]
+    second = list(ascii_lowercase[rank : rank + other])
+    for i, j in zip(left, right, strict=True):
+        second[j] = first[i]
+    summed = {first[i] for i in left}
+    kept = [label for label in [*first, *second] if label not in summed]
+    return f"{first},{''.join(second)}->{''.join(kept)}"
+
+
+def _of_equal_sizes(
+    x: Variable, y: Variable, left: Sequence[int], right: Sequence[int]
+) -> tuple[Variable, Variable]:
+    """x and y, one of which is added up along a dimension where the other one is declared to have size 1."""
+    for i, j in zip(left, right, strict=True):
+        mine = x.shape[i]
+        other = y.shape[j]
+        if 1 not in (mine, other) and not fits(mine, other):
+            raise AssertionError(
+                f"tensordot needs dimensions of one size, but dimension {i} of x{list(x.shape)} has {mine}, "
+                f"and dimension {j} of y{list(y.shape)} has {other}"
+            )
+        if mine == 1 != other:
+            y = sum(y, j, keepdim=True)
+        elif other == 1 != mine:
+            x = sum(x, i, keepdim=True)
+    return x, y
 
 
 def cdist(

@@ -1,21 +1,27 @@
-"""Batch normalisation of a plan by oneDNN."""
+"""Batch normalisation of a plan by compiled code and oneDNN."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from fluidlite.base import flags
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
+from fluidlite.executor.fast.loops.channels import channel_code
 from fluidlite.executor.fast.machine import NOW, MachineCalls, SharedCalls, has_routines
 from fluidlite.executor.fast.onednn.library import available
 from fluidlite.executor.fast.onednn.norm import norm_kernel
 from fluidlite.executor.plan.objects import OwnObject
-from fluidlite.executor.run.batch_norm import SharedBatchNorm
-from fluidlite.executor.run.image_kernels import NormForm
+from fluidlite.executor.run.channels import ChannelKernel
 from fluidlite.executor.run.team import pieces
+from fluidlite.ops.kernels.channel_steps import ChannelStep, channel_steps
+from fluidlite.ops.kernels.row_calls import merged_moments
+from fluidlite.ops.kernels.row_kernels import RowForm
+from fluidlite.ops.neural.batch_norm import BY_BATCH, BY_GIVEN, GRADIENT, GRADIENT_OF_GIVEN
 
 __all__ = ["FastBatchNorm", "has_fast_batch_norm"]
 
@@ -31,79 +37,105 @@ def has_fast_batch_norm(dtype: Any) -> bool:
     return available() and bool(dtype == np.float32)
 
 
-class FastBatchNorm(SharedBatchNorm, OwnObject):
-    """batch_norm and its gradient for float32 arrays of `elements` x `channels` that lie without gaps.
+class FastBatchNorm(ChannelKernel, OwnObject):
+    """A kernel of batch_norm for float32 arrays of `elements` x `channels` that lie without gaps.
 
-    oneDNN on one thread is 5 to 10 times as fast as NumPy on one.
+    oneDNN on one thread is 5 to 10 times as fast as NumPy on one. Compiled code serves several.
     """
 
-    def __init__(self, xp: Any, form: NormForm) -> None:
-        super().__init__(xp, form)
-        elements, channels, threads, epsilon = form.elements, form.channels, form.threads, form.epsilon
-        self.size = elements * channels
-        self.whole = norm_kernel(elements, channels, epsilon)
-        self.parts = pieces(elements, min(threads, elements))
-        self.kernels = [norm_kernel(part.stop - part.start, channels, epsilon) for part in self.parts]
+    def __init__(
+        self,
+        xp: Any,
+        form: RowForm,
+        sizes: Sequence[int],
+        dtype: Any,
+        numbers: Sequence[float],
+        threads: int,
+        asked: int = 1,
+    ) -> None:
+        super().__init__(xp, form, sizes, dtype, numbers, threads)
+        self.size = self.elements * self.channels
+        # the library adds it to variances, of which a gradient may get one over the root
+        self.epsilon = float(self.numbers.get("epsilon", 0.0))
+        self.parts = pieces(self.elements, min(threads, self.elements))
+        self.runs = FirstRuns(asked, self.size > _LARGE_AT_ONCE)
+        self.sizes = self.elements, self.channels
+        self.row_calls: dict[ChannelStep, _RowCalls] = {}
         is_split = len(self.parts) > 1 and self.size >= _SPLIT
-        self.sums = pieces(elements, max(len(self.parts) if is_split else 1, -(-elements // _ROWS)))
-        self._sum_kernels = {
-            size: norm_kernel(size, channels, epsilon)
-            for size in {part.stop - part.start for part in self.sums}
-        }
-        self.channels = channels
-        self._runs = FirstRuns(form.asked, self.size > _LARGE_AT_ONCE)
-        self._mean, self._variance = np.zeros((2, channels), np.float32)
-        self._moments = np.empty((2, len(self.sums), channels), np.float32)
-        self._first, self._second = SharedCalls(threads), SharedCalls(threads)
-        self._third, self._fourth = SharedCalls(threads), SharedCalls(threads)
-        self._numbers = np.empty((7, channels), np.float32)
-        """Of each channel: pivot, factor and shift forward, mean, factor, slope and shift back."""
-        self._sums = np.empty((len(self.parts), 2, channels), np.float32)
-        self._spare = (np.empty(channels, np.float32), np.empty(channels, np.float32))
+        self.sums = pieces(self.elements, max(len(self.parts) if is_split else 1, -(-self.elements // _ROWS)))
+        self.moments = np.empty((2, len(self.sums), self.channels), np.float32)
+        self.first, self.second = SharedCalls(threads), SharedCalls(threads)
+        alone = channel_steps(form.with_axes(y=None)) if form.kernel is BY_BATCH else ()
+        self.numbers_alone = [step for step in alone if step.kind == "numbers"]
+        """What is left to do where the library has normalised."""
+        self.spare = {name: np.empty(self.channels, np.float32) for name in ("dscale", "dbias")}
 
     @staticmethod
-    def explained(form: NormForm) -> str:
+    def explained(form: RowForm, sizes: Sequence[int], *_: Any) -> str:
         """The library."""
         return "oneDNN"
 
-    def _by_batch(self, x: Array, scale: Array, bias: Array, y: Array) -> tuple[Array, Array]:
-        if self._runs.is_early("train"):
-            return super()._by_batch(x, scale, bias, y)
-        if self._is_shared():
-            return self._by_rows(x, scale, bias, y)
-        mean, variance = self._mean, self._variance
-        weights = np.ascontiguousarray(scale), np.ascontiguousarray(bias)
-        if len(self.sums) > 1:
-            self._statistics(x, y, mean, variance, weights)
-            self._infer(x, y, (mean, variance), weights)
+    def compute(self, given: Mapping[str, Array]) -> None:
+        kernel = self.form.kernel
+        is_early = self.runs.is_early()
+        if kernel is BY_GIVEN:
+            (super().compute if is_early else self._infer)(given)
+        elif kernel is BY_BATCH:
+            self._train(given, is_early)
+        elif is_early or "dx" not in given:
+            super().compute(given)
+        elif self._is_shared():
+            self._compute_by_rows(given)
+        elif len(self.parts) > 1 and self.size >= _MEMORY:
+            super().compute(given)
         else:
-            self.whole.train(NOW, x, y, mean, variance, *weights)
-        return mean, variance
+            self._gradient(given)
 
+    # ------------------------------------------------------------------ compiled code
     def _is_shared(self) -> bool:
         """True if the members of a team compute some rows each, by compiled code."""
-        return len(self.parts) > 1 and self.size >= _SHARED and has_routines()
+        is_worth = len(self.parts) > 1 and self.size >= _SHARED and has_routines()
+        # all of them are asked for
+        return is_worth and all([_has_code(step) for step in self.steps if step.kind in ("sums", "elements")])
 
-    def _by_rows(self, x: Array, scale: Array, bias: Array, y: Array) -> tuple[Array, Array]:
-        pivot, factor, shift = self._numbers[:3]
-        pivot[...] = x.reshape(-1, self.channels)[0]
+    def _compute_by_rows(self, given: Mapping[str, Array]) -> None:
+        for step in self.steps:
+            held = {**given, **self.own}
+            if step.kind in ("sums", "elements"):
+                self._run_rows(step, held)
+            else:
+                self.run_step(step, held)
+        self.hand_out(given)
 
-        def add(calls: MachineCalls, t: int) -> None:
-            part = self.parts[t]
-            calls.routine("norm_moments", part.start, part.stop, x, pivot, *self._sums[t], self.channels)
+    def _run_rows(self, step: ChannelStep, held: Mapping[str, Array]) -> None:
+        """A step by compiled code, whose sums are added up in double precision."""
+        for name, near in step.pivots:
+            held[name][...] = held[near].reshape(-1, self.channels)[0]
+        if step not in self.row_calls:
+            self.row_calls[step] = _RowCalls(step.form, self.parts, self.channels, self.threads)
+        self.row_calls[step](held)
 
-        def scaled(calls: MachineCalls, t: int) -> None:
-            part = self.parts[t]
-            calls.routine("norm_scaled", part.start, part.stop, x, y, factor, shift, self.channels)
-
-        self._first.run(("rows", address_of(x)), len(self.parts), add)
-        distance, spread = self._sums.sum(axis=0, dtype=np.float64) / self.elements
-        mean = pivot + distance
-        variance = np.maximum(spread - distance * distance, 0)
-        factor[...] = scale / np.sqrt(variance + self.epsilon)
-        shift[...] = bias - mean * factor
-        self._second.run(("rows", address_of(x), address_of(y)), len(self.parts), scaled)
-        return mean.astype(np.float32), variance.astype(np.float32)
+    # ------------------------------------------------------------------ the library
+    def _train(self, given: Mapping[str, Array], is_early: bool) -> None:
+        if is_early:
+            super().compute(given)
+            return
+        if self._is_shared():
+            self._compute_by_rows(given)
+            return
+        (statistics,) = [step for step in self.steps if step.kind == "statistics"]
+        mean, variance = (self.own[name] for name in statistics.form.outputs)
+        x, y = given["x"], given["y"]
+        weights = np.ascontiguousarray(given["scale"]), np.ascontiguousarray(given["bias"])
+        if len(self.sums) > 1:
+            self._statistics(x, y, mean, variance, weights)
+            self._apply(x, y, (mean, variance), weights)
+        else:
+            norm_kernel(*self.sizes, self.epsilon).train(NOW, x, y, mean, variance, *weights)
+        held = {**given, **self.own}
+        for step in self.numbers_alone:
+            self.run_step(step, held)
+        self.hand_out(given)
 
     def _statistics(
         self, x: Array, y: Array, mean: Array, variance: Array, weights: tuple[Array, Array]
@@ -113,7 +145,7 @@ class FastBatchNorm(SharedBatchNorm, OwnObject):
         Of 50,000 rows in one go the mean is wrong by 1e-5 deviations, and 1e-4 where it is 10 of them; by
         4096 rows, put together in double precision, by a tenth of that and less.
         """
-        means, variances = self._moments
+        means, variances = self.moments
         rows, results = (array.reshape(-1, self.channels) for array in (x, y))
         members = len(self.parts) if self.size >= _SPLIT else 1
         shared = pieces(len(self.sums), members)
@@ -121,97 +153,88 @@ class FastBatchNorm(SharedBatchNorm, OwnObject):
         def work(calls: MachineCalls, t: int) -> None:
             for i in range(shared[t].start, shared[t].stop):
                 part = self.sums[i]
-                kernel = self._sum_kernels[part.stop - part.start]
+                kernel = norm_kernel(part.stop - part.start, self.channels, self.epsilon)
                 kernel.train(calls, rows[part], results[part], means[i], variances[i], *weights)
 
-        self._first.run(tuple(map(address_of, (x, y, *weights))), members, work)
-        shares = np.array([[part.stop - part.start] for part in self.sums]) / self.elements
-        mean[...] = (shares * means).sum(axis=0)
-        # the parts' variances, and how far their means are from the whole's
-        variance[...] = (shares * (variances + (means - mean) ** 2)).sum(axis=0)
+        self.first.run(tuple(map(address_of, (x, y, *weights))), members, work)
+        counts = np.array([[part.stop - part.start] for part in self.sums], np.float64)
+        (mean[...],), spreads = merged_moments(np, counts, [means], {0: variances})
+        variance[...] = spreads[0]
 
-    def _infer(
+    def _infer(self, given: Mapping[str, Array]) -> None:
+        numbers = [np.ascontiguousarray(given[name]) for name in ("mean", "variance", "scale", "bias")]
+        self._apply(given["x"], given["y"], (numbers[0], numbers[1]), (numbers[2], numbers[3]))
+
+    def _apply(
         self, x: Array, y: Array, statistics: tuple[Array, Array], weights: tuple[Array, Array]
     ) -> None:
         rows, results = (array.reshape(-1, self.channels) for array in (x, y))
 
         def work(calls: MachineCalls, t: int) -> None:
             part = self.parts[t]
-            self.kernels[t].infer(calls, rows[part], results[part], *statistics, *weights)
+            kernel = norm_kernel(part.stop - part.start, self.channels, self.epsilon)
+            kernel.infer(calls, rows[part], results[part], *statistics, *weights)
 
         key = tuple(map(address_of, (x, y, *statistics, *weights)))
-        self._second.run(key, len(self.parts), work)
+        self.second.run(key, len(self.parts), work)
 
-    def infer(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array, y: Array) -> None:
-        """y = x normalised by given statistics."""
-        if self._runs.is_early("infer"):
-            super().infer(x, scale, bias, mean, variance, y)
-            return
-        mean, variance, scale, bias = map(np.ascontiguousarray, (mean, variance, scale, bias))
-        self._infer(x, y, (mean, variance), (scale, bias))
+    def _gradient(self, given: Mapping[str, Array]) -> None:
+        kernel = self.form.kernel
+        if kernel is GRADIENT_OF_GIVEN:
+            mean, variance = given["mean"], np.ascontiguousarray(given["variance"])
+        else:
+            # the library takes the root again
+            mean, variance = given["savedmean"], 1 / np.square(given["savedvariance"])
+        statistics = np.ascontiguousarray(mean), variance
+        outs = given["dx"], self.spare["dscale"], self.spare["dbias"]
+        scale = np.ascontiguousarray(given["scale"])
+        library = norm_kernel(*self.sizes, self.epsilon)
+        library.gradient(given["x"], given["dy"], statistics, scale, outs, kernel is not GRADIENT)
+        for name, found in self.spare.items():
+            if name in given:
+                given[name][...] = found
 
-    def gradient(
-        self,
-        x: Array,
-        d: Array,
-        scale: Array,
-        statistics: tuple[Array, Array],
-        outs: tuple[Array | None, Array | None, Array | None],
-        frozen: bool,
-    ) -> None:
-        """Gradients of x, scale and bias, those that are wanted; `statistics` are the mean and one over the
-        deviation, which are constants where `frozen`.
-        """
-        dx, dscale, dbias = outs
-        is_early = self._runs.is_early("gradient")
-        if dx is not None and not is_early and self._is_shared():
-            self._gradient_by_rows(x, d, scale, statistics, (dx, dscale, dbias), frozen)
-            return
-        if is_early or dx is None or (len(self.parts) > 1 and self.size >= _MEMORY):
-            super().gradient(x, d, scale, statistics, outs, frozen)
-            return
-        mean, inverse = statistics
-        # the library adds epsilon and takes the root again
-        variance = 1 / np.square(inverse) - np.float32(self.epsilon)
-        numbers = self._spare
-        mean, scale = np.ascontiguousarray(mean), np.ascontiguousarray(scale)
-        self.whole.gradient(x, d, (mean, variance), scale, (dx, *numbers), frozen)
-        for out, found in zip((dscale, dbias), numbers, strict=True):
-            if out is not None:
-                out[...] = found
 
-    def _gradient_by_rows(
-        self,
-        x: Array,
-        d: Array,
-        scale: Array,
-        statistics: tuple[Array, Array],
-        outs: tuple[Array, Array | None, Array | None],
-        frozen: bool,
-    ) -> None:
-        mean, factor, slope, shift = self._numbers[3:]
-        dx, dscale, dbias = outs
-        mean[...], inverse = statistics
+def _has_code(step: ChannelStep) -> bool:
+    """True once a step is compiled; asks for it."""
+    code = channel_code(step.form)
+    if code.function is None and (flags.fast_loops() == "wait" or flags.is_deterministic()):
+        code.compile()
+    code.ask()
+    return code.function is not None
 
-        def add(calls: MachineCalls, t: int) -> None:
+
+class _RowCalls:
+    """Calls of the compiled code of a step, which members of a team share."""
+
+    def __init__(self, form: RowForm, parts: Sequence[slice], channels: int, threads: int) -> None:
+        self.form = form
+        self.parts = parts
+        self.function = channel_code(form).function
+        self.channels = channels
+        self.sums = np.empty((len(parts), len(form.totals), channels), np.float32)
+        self.shared = SharedCalls(threads)
+        self.key: tuple[int, ...] = ()
+        self.tables: list[Array] = []
+
+    def __call__(self, held: Mapping[str, Array]) -> None:
+        totals = self.form.totals
+        given = {name: np.ascontiguousarray(held[name]) for name in self.form.axes if name not in totals}
+        key = tuple(map(address_of, given.values()))
+        if key != self.key:
+            # calls that are written down hold addresses of the tables
+            self.shared.forget()
+            self.key, self.tables = key, [self._table(given, member) for member in range(len(self.parts))]
+
+        def work(calls: MachineCalls, t: int) -> None:
             part = self.parts[t]
-            calls.routine("norm_products", part.start, part.stop, x, d, mean, *self._sums[t], self.channels)
+            calls.code(self.function, part.start, part.stop, address_of(self.tables[t]))
 
-        def put(calls: MachineCalls, t: int) -> None:
-            part = self.parts[t]
-            if frozen:  # x has no part in it, not even an infinite one by a slope of 0
-                calls.routine("norm_scaled", part.start, part.stop, d, dx, factor, shift, self.channels)
-                return
-            calls.routine("norm_gradient", part.start, part.stop, x, d, dx, *self._numbers[3:], self.channels)
+        self.shared.run(key, len(self.parts), work)
+        for position, name in enumerate(totals):
+            np.add.reduce(self.sums[:, position], axis=0, dtype=np.float64, out=held[name])
 
-        self._third.run((address_of(x), address_of(d)), len(self.parts), add)
-        bias, weight = self._sums.sum(axis=0, dtype=np.float64)
-        weight *= inverse
-        if dscale is not None:
-            dscale[...] = weight
-        if dbias is not None:
-            dbias[...] = bias
-        factor[...] = scale * inverse
-        slope[...] = 0 if frozen else -factor * inverse * weight / self.elements
-        shift[...] = 0 if frozen else -factor * bias / self.elements
-        self._fourth.run((address_of(x), address_of(d), address_of(dx)), len(self.parts), put)
+    def _table(self, given: Mapping[str, Array], member: int) -> Array:
+        own = dict(zip(self.form.totals, self.sums[member], strict=True))
+        arrays = [own[name] if name in own else given[name] for name in self.form.axes]
+        return np.array([*map(address_of, arrays), self.channels], np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.ops.kernels.pooling import Pooling
 
-__all__ = ["ImageConv", "NormForm", "PoolForm", "ImagePool", "TailSteps"]
+__all__ = ["ImageConv", "PoolForm", "ImagePool", "TailSteps"]
 
 Statistics = tuple[Array, Array, Array, Array]
 
@@ -76,15 +76,3 @@ class ImagePool(Protocol):
 
     def backward(self, x: Array, pooled: Array, d: Array, out: Array, reuse: bool) -> None:
         """out = the gradient of x; `reuse`: the last forward pass saw the same x."""
-
-
-@dataclass(frozen=True)
-class NormForm:
-    """The arrays of a batch_norm: `elements` x `channels` without gaps, for a team of threads."""
-
-    elements: int
-    channels: int
-    threads: int
-    epsilon: float
-    asked: int = 1
-    """The run that has a library's kernel made."""

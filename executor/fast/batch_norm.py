@@ -95,8 +95,9 @@ class FastBatchNorm(ChannelKernel, OwnObject):
     def _is_shared(self) -> bool:
         """True if the members of a team compute some rows each, by compiled code."""
         is_worth = len(self.parts) > 1 and self.size >= _SHARED and has_routines()
-        # all of them are asked for
-        return is_worth and all([_has_code(step) for step in self.steps if step.kind in ("sums", "elements")])
+        # a list: all of them are asked for at the same run
+        found = [is_worth and _has_code(step) for step in self.steps if step.kind in ("sums", "elements")]
+        return all(found)
 
     def _compute_by_rows(self, given: Mapping[str, Array]) -> None:
         for step in self.steps:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite.ops.kernels import gemm as products
 from fluidlite.executor.run.channels import ChannelKernel
-from fluidlite.ops.neural.batch_norm import BY_BATCH
+from fluidlite.ops.kernels import gemm as products
 from fluidlite.ops.kernels.channels_last import ChannelsLast, Portion
 from fluidlite.ops.kernels.convolution import Geometry, Unfolded
 from fluidlite.ops.kernels.depthwise import DepthwiseLast
 from fluidlite.ops.kernels.few_places import FewPlaces, has_few_places
 from fluidlite.ops.kernels.merged_groups import MergedGroups, merged_count
+from fluidlite.ops.neural.batch_norm import BY_BATCH
 
 ONE, NONE = ((1, 1), (1, 1)), ((0, 0), (0, 0))
 GEOMETRIES = {

@@ -1,7 +1,7 @@
 """Steps of kernels over channels as LLVM text: sums over rows of channels, and functions of their elements.
 
-A thread has rows of its own. oneDNN's gradient is one call, on one thread: of 524,288 numbers it takes 0.2 ms,
-and this on two 0.09.
+A thread has rows of its own. oneDNN's gradient is one call, on one thread: of 524,288 numbers it takes 0.2
+ms, and this on two 0.09.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Kernels over channels as kernels over rows: what renderers of rows can do is enough for them.
 
-A kernel over channels reduces along them, computes numbers of each channel from the sums, and goes through all
-elements once more. Its arrays are looked at as rows of channels, x[rc], whatever the layout:
+A kernel over channels reduces along them, computes numbers of each channel from the sums, and goes through
+all elements once more. Its arrays are looked at as rows of channels, x[rc]:
 
     sums        x[rc] first_x[c] -> away2[c] squares2[c]        sums over rows
     statistics  away2[c] squares2[c] ... -> v1[c] v2[c]         what they come to, for a float of more digits
     numbers     v1[c] v2[c] scale[c] ... -> v7[c] meanout[c]    functions of numbers
     elements    x[rc] v7[c] v9[c] -> y[rc]                      functions of elements
 
-Means and variances are found in one sweep, as sums of what elements are away from a pivot, the first element or
-one near the mean: the square of the mean can be taken off then without losing digits.
+Means and variances are found in one sweep, as sums of what elements are away from a pivot, the first element
+or one near the mean: the square of the mean can be taken off then without losing digits.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class ChannelStep(NamedTuple):
 
 @functools.cache
 def channel_steps(form: RowForm) -> tuple[ChannelStep, ...]:
-    """The steps of a kernel over channels, in order. Their arrays are those of the form by name, and what steps
-    leave to those behind them.
+    """The steps of a kernel over channels, in order. Their arrays are those of the form by name, and what
+    steps leave to those behind them.
     """
     return tuple(_Steps(form).found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.loops.channels import channel_code
 from fluidlite.executor.fast.machine import NOW, MachineCalls, SharedCalls, has_routines
 from fluidlite.executor.fast.onednn.library import available
-from fluidlite.executor.fast.onednn.norm import norm_kernel
+from fluidlite.executor.fast.onednn.norm import NormKernel, norm_kernel
 from fluidlite.executor.plan.objects import OwnObject
 from fluidlite.executor.run.channels import ChannelKernel
 from fluidlite.executor.run.team import pieces
@@ -68,7 +69,15 @@ class FastBatchNorm(ChannelKernel, OwnObject):
         alone = channel_steps(form.with_axes(y=None)) if form.kernel is BY_BATCH else ()
         self.numbers_alone = [step for step in alone if step.kind == "numbers"]
         """What is left to do where the library has normalised."""
+        found = [step.form.outputs for step in self.steps if step.kind == "statistics" and alone]
+        self.statistics = [self.own[name] for names in found for name in names]
+        """Of a batch: mean and variance."""
         self.spare = {name: np.empty(self.channels, np.float32) for name in ("dscale", "dbias")}
+
+    @cached_property
+    def library(self) -> NormKernel:
+        """The library's kernel of the whole arrays."""
+        return norm_kernel(*self.sizes, self.epsilon)
 
     @staticmethod
     def explained(form: RowForm, sizes: Sequence[int], *_: Any) -> str:
@@ -124,15 +133,14 @@ class FastBatchNorm(ChannelKernel, OwnObject):
         if self._is_shared():
             self._compute_by_rows(given)
             return
-        (statistics,) = [step for step in self.steps if step.kind == "statistics"]
-        mean, variance = (self.own[name] for name in statistics.form.outputs)
+        mean, variance = self.statistics
         x, y = given["x"], given["y"]
         weights = np.ascontiguousarray(given["scale"]), np.ascontiguousarray(given["bias"])
         if len(self.sums) > 1:
             self._statistics(x, y, mean, variance, weights)
             self._apply(x, y, (mean, variance), weights)
         else:
-            norm_kernel(*self.sizes, self.epsilon).train(NOW, x, y, mean, variance, *weights)
+            self.library.train(NOW, x, y, mean, variance, *weights)
         held = {**given, **self.own}
         for step in self.numbers_alone:
             self.run_step(step, held)
@@ -189,8 +197,8 @@ class FastBatchNorm(ChannelKernel, OwnObject):
         statistics = np.ascontiguousarray(mean), variance
         outs = given["dx"], self.spare["dscale"], self.spare["dbias"]
         scale = np.ascontiguousarray(given["scale"])
-        library = norm_kernel(*self.sizes, self.epsilon)
-        library.gradient(given["x"], given["dy"], statistics, scale, outs, kernel is not GRADIENT)
+        arrays = given["x"], given["dy"], statistics, scale, outs
+        self.library.gradient(*arrays, kernel is not GRADIENT)
         for name, found in self.spare.items():
             if name in given:
                 given[name][...] = found

@@ -49,6 +49,8 @@ class ChannelKernel:
                 self.own |= {name: np.empty(self.channels, dtype) for name in step.form.outputs}
             self.own |= {name: np.empty(self.channels, self.dtype) for name, _ in step.pivots}
 
+        self.results = [(name, self.own[name]) for name in form.outputs if name in self.own]
+
     def __call__(self, *arrays: Array) -> None:
         self.compute(dict(zip(self.names, arrays, strict=True)))
 
@@ -60,9 +62,8 @@ class ChannelKernel:
 
     def hand_out(self, given: Arrays) -> None:
         """Write the outputs that are numbers: one may lie where an input does."""
-        for name in self.form.outputs:
-            if name in self.own:
-                np.copyto(given[name], self.own[name])
+        for name, found in self.results:
+            given[name][...] = found
 
     def run_step(self, step: ChannelStep, held: Arrays) -> None:
         """Compute a step."""
@@ -92,15 +93,14 @@ class _OfChannels:
     def __init__(
         self, form: RowForm, channels: int, dtype: Any, numbers: Sequence[float], is_wide: bool
     ) -> None:
-        self.form = form
+        self.inputs, self.outputs = form.inputs, form.outputs
         dtype = np.dtype(np.float64) if is_wide else dtype
         self.run = block_rows(np, form, (1, channels), dtype, numbers, 1)
         self.wide = {name: np.empty(channels, dtype) for name in form.outputs} if is_wide else {}
 
     def __call__(self, held: Arrays) -> None:
-        outs = {**held, **self.wide}
-        inputs = [held[name].reshape(-1) for name in self.form.inputs]
-        self.run(*inputs, *(outs[name] for name in self.form.outputs))
+        outputs = self.wide.values() if self.wide else [held[name] for name in self.outputs]
+        self.run(*[held[name] for name in self.inputs], *outputs)
         # rounded like the arrays: loss scaling counts on what does not fit them to become an infinity
         for name, found in self.wide.items():
             np.copyto(held[name], found, casting="same_kind")

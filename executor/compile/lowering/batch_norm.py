@@ -136,6 +136,12 @@ def _(e: Emitter) -> None:
             e.run(_on_device(e, base), base, scale, bias, mean, variance, Out(y), method="infer")
         _pass_on(e, mean, variance)
         return
+    _train(e, base, arrays, y)
+
+
+def _train(e: Emitter, base: Value, arrays: Mapping[str, Value], y: Value) -> None:
+    """Y = X normalised by the batch's statistics, towards which the running ones move."""
+    mean, variance = arrays["mean"], arrays["variance"]
     running = [
         e.out(slot, value.shape, value.dtype, inplace=True)
         for slot, value in (("MeanOut", mean), ("VarianceOut", variance))
@@ -143,12 +149,14 @@ def _(e: Emitter) -> None:
     saved = [_statistic(e, slot, mean) for slot in ("SavedMean", "SavedVariance")]
     if e.on_host:
         names = ("y", "meanout", "varianceout", "savedmean", "savedvariance")
-        _run_on_host(e, base, BY_BATCH, arrays, dict(zip(names, (y, *running, *saved), strict=True)))
+        outputs = dict(zip(names, (y, *running, *saved), strict=True))
+        _run_on_host(e, base, BY_BATCH, arrays, outputs)
         return
     outs = tuple(map(Out, running)), tuple(map(Out, saved))
     momentum = e.attr("momentum")
     plan = _on_device(e, base)
-    e.run(plan, base, scale, bias, (mean, variance), momentum, Out(y), *outs, method="train")
+    given = base, arrays["scale"], arrays["bias"], (mean, variance)
+    e.run(plan, *given, momentum, Out(y), *outs, method="train")
 
 
 def _lies_by_channels(e: Emitter, x: Value) -> bool:

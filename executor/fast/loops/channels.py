@@ -49,7 +49,7 @@ def _write_sums(a: Routine, form: RowForm) -> None:
     totals = [form.nodes[value.index] for value in map(form.last, outputs) if isinstance(value, Ref)]
     with _channels_of_rows(a, form) as (channel, start, end, known):
         with a.loop(start, end, carried=[a.zero()] * len(outputs)) as row:
-            lanes = _Lanes(a, form, row.index * channels + channel, known)
+            lanes = _ChannelLanes(a, form, row.index * channels + channel, known)
             row.next = [
                 lanes.plus(node.operands[0], value) for node, value in zip(totals, row.values, strict=True)
             ]
@@ -60,7 +60,7 @@ def _write_sums(a: Routine, form: RowForm) -> None:
 def _write_elements(a: Routine, form: RowForm) -> None:
     with _channels_of_rows(a, form) as (channel, start, end, known), a.loop(start, end) as row:
         at = row.index * a.integer("channels") + channel
-        lanes = _Lanes(a, form, at, known)
+        lanes = _ChannelLanes(a, form, at, known)
         for name in form.outputs:
             a.store(lanes.of(form.last(name)), f"%P{name}", at)
 
@@ -81,7 +81,7 @@ def _channels_of_rows(
             yield unit.index, block.index, end, known
 
 
-class _Lanes:
+class _ChannelLanes:
     """The values of neighbouring elements of a row."""
 
     def __init__(self, a: Routine, form: RowForm, at: Scalar, known: Mapping[str, Vector]) -> None:
@@ -103,7 +103,7 @@ class _Lanes:
     def plus(self, item: RowOperand, term: Vector) -> Vector:
         """A value and a term: a product is added as it is made."""
         node = self.form.nodes[item.index] if isinstance(item, Ref) else None
-        if node is None or node.function not in ("mul", "square"):
+        if node is None or node.function != "mul":
             return self.of(item) + term
         first, second = self.of(node.operands[0]), self.of(node.operands[-1])
         return first.times_plus(second, term)

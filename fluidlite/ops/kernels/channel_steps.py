@@ -19,7 +19,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fluidlite.ops.kernels.row_kernels import REDUCTIONS, RowForm, RowKernel, RowOperand
+from fluidlite.ops.kernels.row_kernels import REDUCTIONS, RowForm, RowKernel, RowNode, RowOperand
 from fluidlite.ops.kernels.scalar import Ref
 
 __all__ = ["ELEMENTS", "ChannelStep", "channel_steps"]
@@ -43,10 +43,10 @@ def channel_steps(form: RowForm) -> tuple[ChannelStep, ...]:
     """The steps of a kernel over channels, in order. Their arrays are those of the form by name, and what
     steps leave to those behind them.
     """
-    return tuple(_Steps(form).found)
+    return tuple(_ChannelSplit(form).found)
 
 
-class _Steps:
+class _ChannelSplit:
     """The steps of a form, which are gathered depth by depth."""
 
     def __init__(self, form: RowForm) -> None:
@@ -76,7 +76,7 @@ class _Steps:
         assert axes in (kernel.axes, kernel.rows), f"an array of a kernel over channels: {axes}"
         return "rc" if axes == kernel.axes else "c"
 
-    def _nodes(self, *functions: str) -> list[tuple[int, object]]:
+    def _nodes(self, *functions: str) -> list[tuple[int, RowNode]]:
         nodes = self.form.nodes
         return [(index, nodes[index]) for index in self.form.live if nodes[index].function in functions]
 
@@ -111,12 +111,14 @@ class _Steps:
         self._add("elements", lines, outputs, "rc")
 
     def _reduce(self, depth: int) -> None:
-        """What the reductions of a depth add up, and what it comes to."""
+        """The sums of a depth, and the statistics that they come to."""
         nodes = self.form.nodes
         reduced = [index for index, _ in self._nodes(*REDUCTIONS) if nodes[index].depth == depth + 1]
         pairs = [nodes[index].operands for index in reduced if nodes[index].function == "variance"]
         self._compute_numbers([nodes[index].operands[0] for index in reduced])
-        lines, results, pivots = [], [], {}
+        lines: list[str] = []
+        results: list[str] = []
+        pivots: dict[str, str] = {}
         for index in reduced:
             node = nodes[index]
             value = node.operands[0]

@@ -35,7 +35,7 @@ def over_rows(
     kernel: RowKernel,
     sizes: Sequence[int],
     wants: frozenset[str] | None = None,
-    gather: Gather | None = None,
+    gather: Any = None,
     **given: Any,
 ) -> tuple[Any, ...]:
     """The outputs of a kernel, each with the axes that the kernel declares; None for one whose slot nobody
@@ -243,7 +243,7 @@ class _CallText:
         self.uses.update((value.index, len(form.nodes)) for value in self.results if isinstance(value, Ref))
 
     def _stage(self, index: int) -> tuple[int, bool]:
-        """Where a node stands if ranks gather the statistics of a depth at once."""
+        """The order of nodes where ranks gather the statistics of a depth at once."""
         node = self.form.nodes[index]
         is_reduced = node.function in REDUCTIONS
         return node.depth - is_reduced, is_reduced

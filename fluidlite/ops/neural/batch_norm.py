@@ -151,11 +151,11 @@ def _normalise(
     if _passes_through(sizes, frozen, ctx):
         return (X.copy(), Mean, Variance, xp.zeros_like(Mean), xp.zeros_like(Mean))
     # half precision is computed in that of the statistics
-    given = {"x": X.astype(Scale.dtype, copy=False), "scale": Scale, "bias": Bias}
+    given: dict[str, Any] = {"x": X.astype(Scale.dtype, copy=False), "scale": Scale, "bias": Bias}
     given |= {"mean": Mean, "variance": Variance, "epsilon": attrs["epsilon"]}
     if frozen:
         y, mean, inverse = over_rows(xp, BY_GIVEN, sizes, **given)
-        found = Mean, Variance, mean, inverse
+        found = [Mean, Variance, mean, inverse]
     else:
         given["momentum"] = _momentum(attrs["momentum"], MomentumTensor, Scale.dtype)
         y, *found = over_rows(xp, BY_BATCH, sizes, gather=None if ctx is None else ctx.gather, **given)
@@ -286,7 +286,7 @@ inplace_abn = Op("inplace_abn", f"X. Scale Bias Mean Variance {_MORE_SLOTS}", at
 inplace_abn.shape(_shape_rule("inplace_abn"))
 
 
-class _Activation(NamedTuple):
+class _Activated(NamedTuple):
     """An activation of h, and what comes before it in terms of its result y: h, and the gradient of h."""
 
     result: str
@@ -295,10 +295,10 @@ class _Activation(NamedTuple):
 
 
 _ACTIVATIONS = {
-    "leaky_relu": _Activation(
+    "leaky_relu": _Activated(
         "where(h > 0, h, h * alpha)", "where(y > 0, y, y / alpha)", "where(y > 0, dy, dy * alpha)"
     ),
-    "elu": _Activation(
+    "elu": _Activated(
         "where(h > 0, h, expm1(minimum(h, 0)) * alpha)",
         "where(y > 0, y, log1p(minimum(y, 0) / alpha))",
         "where(y > 0, dy, dy * (y + alpha))",

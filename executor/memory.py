@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from fluidlite.base.cells import table_cell
+from fluidlite.base.records import dataclass
 from fluidlite.base.units import amount
 from fluidlite.executor.compile.pipeline import plan_after
 from fluidlite.executor.passes import PASSES

@@ -14,12 +14,13 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from fluidlite.base import flags
 from fluidlite.base.cores import memory_limit
 from fluidlite.base.forks import in_child
+from fluidlite.base.records import dataclass
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.sizes import SMALLEST, Size, SizeTable
 from fluidlite.executor.run.bound import BoundPlan

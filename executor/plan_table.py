@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from fluidlite.base.gradient_names import variable_of
+from fluidlite.base.records import dataclass
 from fluidlite.executor.plan.actions import (
     Action,
     Branch,

@@ -5,13 +5,13 @@ gradients; the interpreter runs what has no plan.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.records import dataclass
 from fluidlite.executor.comm.ops import SlotValues, action
 from fluidlite.executor.comm.server.loop import ParameterServer
 from fluidlite.executor.comm.server.program import ServerProgram

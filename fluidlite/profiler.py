@@ -18,13 +18,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fluidlite.base.cells import table_cell
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.messages import declare_messages
 from fluidlite.base.place import CUDAPlace, array_module
+from fluidlite.base.records import dataclass
 
 __all__ = ["Profile", "cuda_profiler", "profiler", "reset_profiler", "start_profiler", "stop_profiler"]
 

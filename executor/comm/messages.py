@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fluidlite.base.records import dataclass
 from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["Error", "Kind", "Message", "copied", "nbytes_of"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import atexit
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from fluidlite.base import flags
 from fluidlite.base.forks import in_child
 from fluidlite.base.mpi_start import under_mpi
+from fluidlite.base.records import dataclass
 from fluidlite.executor.comm.session import Session, current
 from fluidlite.values.scope import Scope
 

@@ -12,8 +12,9 @@ is the largest.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.compile.emitter import Emitter
 from fluidlite.executor.compile.layout import beside, seen_as
 from fluidlite.executor.plan.actions import Bound

@@ -7,8 +7,9 @@ change no persistable variable have such products: what is kept of a weight is m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.compile import layout
 from fluidlite.executor.compile.emitter import Emitter
 from fluidlite.executor.fast.onednn.fixed_product import (

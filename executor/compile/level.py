@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.compile.saved import SavedForBackward
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Value

@@ -5,9 +5,9 @@ on the arrays of all others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.compile.emitter import Emitter
 from fluidlite.executor.plan.actions import Chained, ChainForm, replaced
 from fluidlite.executor.plan.steps import Step

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.compile.emitter import Lowered
 from fluidlite.executor.plan.actions import Copy, Operand
 from fluidlite.executor.plan.values import Storage, Value

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.cuda.kernel import C_TYPES, MAX_BLOCKS, CudaKernel
 from fluidlite.executor.plan.objects import OwnObject
 

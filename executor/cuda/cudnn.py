@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.cuda.libraries import Library, once, opened
 
 __all__ = [

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.cuda.kernel import (
     C_TYPES,
     COMPUTED,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +16,7 @@ from fluidlite.base.errors import (
     did_you_mean,
 )
 from fluidlite.base.place import Place
+from fluidlite.base.records import dataclass
 from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.devices.batches import merged, share_out
 from fluidlite.executor.devices.parallel import Devices

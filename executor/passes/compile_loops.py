@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.arithmetic import can_hold, common_dtype
 from fluidlite.executor.fast.loops.compiled import CompiledLoops, NestSizes
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount, known_loop, widths

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.cuda.attention import AttentionForm, DeviceAttention
 from fluidlite.executor.cuda.rows import DeviceRowKernel
 from fluidlite.executor.plan.actions import Bound, Call, Method, Out, recipe_of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.plan.actions import Bound, Call, Out
 from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan, Remark

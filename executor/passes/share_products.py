@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.onednn.fixed_product import LyingProducts
 from fluidlite.executor.fast.products import (
     CalledDescent,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.plan.actions import BlockSum, Bound, Elementwise, TiledLoop, Walk
 from fluidlite.executor.plan.objects import Plain
 from fluidlite.executor.plan.sizes import about, same_shape

@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.plan.objects import Fresh, PlanObject
 from fluidlite.executor.plan.sizes import about, same_shape
 from fluidlite.executor.plan.values import Value

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.plan.sizes import Resolver, resolver
 from fluidlite.ir.operator import Operator
 

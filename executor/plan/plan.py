@@ -7,10 +7,11 @@ import linecache
 import traceback
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from fluidlite.base.plain_text import check_source
+from fluidlite.base.records import dataclass
 from fluidlite.executor.plan.objects import OpCall, PlanObject
 from fluidlite.executor.plan.sizes import SizeTable
 from fluidlite.executor.plan.steps import Step, flat

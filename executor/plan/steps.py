@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.plan.actions import (
     Action,
     Bound,

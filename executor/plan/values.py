@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.plan.once import computed_once
 
 __all__ = ["Reshape", "Same", "Slices", "Storage", "Transpose", "Value", "ValueFactory", "View"]

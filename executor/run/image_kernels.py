@@ -4,12 +4,12 @@ is made for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 from fluidlite.ops.kernels.pooling import Pooling
 
 __all__ = ["ImageConv", "PoolForm", "ImagePool", "TailSteps"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.plan.objects import PlanObject
 from fluidlite.executor.plan.plan import Source
 from fluidlite.executor.plan.sizes import Made, resolver, sizes_in

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 from fluidlite.executor.plan.objects import OwnObject
 from fluidlite.executor.run.team import on_team, pieces
 from fluidlite.ops.kernels.gemm import adder

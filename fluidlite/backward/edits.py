@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from fluidlite.backward.rules import forward_name, helper_op, is_gradient, reads_of, rename
 from fluidlite.base.gradient_names import variable_of
+from fluidlite.base.records import dataclass
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator

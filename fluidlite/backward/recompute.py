@@ -7,13 +7,13 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from fluidlite import unique_name
 from fluidlite.backward.edits import add_up, cut_dead_branches
 from fluidlite.backward.rules import GradientContext, rename
 from fluidlite.backward.walk import Backward
 from fluidlite.base.errors import NotFoundError, ProgramEditError, did_you_mean
+from fluidlite.base.records import dataclass
 from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator

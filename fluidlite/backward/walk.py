@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from fluidlite import unique_name
@@ -20,6 +20,7 @@ from fluidlite.backward.paths import sub_block_path
 from fluidlite.backward.rules import GradientContext, forward_name, helper_op, is_gradient, reads_of
 from fluidlite.backward.versions import Versions
 from fluidlite.base.dtypes import VarType, is_float
+from fluidlite.base.records import dataclass
 from fluidlite.base.registry import EMPTY_VAR, grad_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole

@@ -6,6 +6,8 @@ stays held there for ever, since nobody is left to open it. So each lock of the 
 - `child_lock()`, or a `ChildRLock`, which its holder may take again: open in the child. It may guard only
   what is in order after every single bytecode, and may not be held while code of the user runs, which might
   fork.
+- `waited_lock()`: a fork waits until it is open. What it guards takes a moment, and calls no code that waits
+  for another thread.
 - one that its owner makes anew, in a function that `in_child` registers.
 - one that whoever finds it held goes around (`BoundPlan.lock`).
 """
@@ -18,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
 
-__all__ = ["ChildRLock", "child_lock", "in_child"]
+__all__ = ["ChildRLock", "child_lock", "in_child", "waited_lock"]
 
 
 def in_child(function: Callable[[], Any]) -> Callable[[], Any]:
@@ -36,6 +38,14 @@ def child_lock() -> threading.Lock:
     """A lock that the child of a fork finds open."""
     lock = threading.Lock()
     _locks.add(lock)
+    return lock
+
+
+def waited_lock() -> threading.RLock:
+    """A lock of the process that forks wait for; its holder may take it again, and may fork."""
+    lock = threading.RLock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
     return lock
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.errors import MissingExtraError
+from fluidlite.base.records import dataclass
 
 __all__ = [
     "CPUPlace",

@@ -35,7 +35,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from fluidlite.base.attr_limits import at_least, check_limits
@@ -64,6 +64,7 @@ from fluidlite.base.families import FAMILIES, families, stems
 from fluidlite.base.forks import ChildRLock
 from fluidlite.base.gradient_names import GRAD_SUFFIX, OUTPUTS_GRAD, grad_name
 from fluidlite.base.op_specs import spec_arguments, specs_of_gradient, with_known_sizes
+from fluidlite.base.records import dataclass
 from fluidlite.base.refused_ops import why_refused
 from fluidlite.base.specs import Argument, Lod, Slot, Spec, WithLod, handed_on, slot_of
 
@@ -138,7 +139,7 @@ class Op:
     dynamic: an output may have another shape than the shape rule says, even where that says all dimensions.
     later: slots that ops have since PaddlePaddle 2.x, and fluid's op of that type has not.
     alike: input slots whose values have one data type: with two, NumPy would compute in a third one, which no
-        variable declares. Programs of 2.x are not asked.
+        variable declares. All slots of floating-point numbers, unless the kernel asks for a type of each.
     updates: output slots whose old value shows through, as an array's of which the op writes one entry. A
         kernel may name such a slot as a parameter and gets the old value, None where there is none.
     blas_threads: the kernel leaves large products to BLAS's threads, which plans that call it leave on.

@@ -14,7 +14,6 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -22,6 +21,7 @@ import fluidlite
 from fluidlite import unique_name
 from fluidlite.base.errors import did_you_mean
 from fluidlite.base.place import CPUPlace
+from fluidlite.base.records import dataclass
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.cli.scripts.names import paddle_names
 from fluidlite.cli.scripts.process import as_main, code_of_file, code_of_text

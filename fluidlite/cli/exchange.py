@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fluidlite.base.comm_kind import CommKind
+from fluidlite.base.records import dataclass
 from fluidlite.transpiler.check.reading import LinkedVariable, read_trainer
 from fluidlite.transpiler.cost.estimate import estimate
 from fluidlite.transpiler.cost.model import Traffic

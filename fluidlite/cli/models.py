@@ -7,7 +7,6 @@ import os
 import pathlib
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, to_numpy
 from fluidlite.base.errors import FluidError, FormatError, MissingFileError, did_you_mean
 from fluidlite.base.place import CPUPlace
+from fluidlite.base.records import dataclass
 from fluidlite.cli.archives import is_archive, unpacked
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.compat.inference.sources import PROGRAMS, in_folder

@@ -7,12 +7,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.errors import ArgumentError, CommunicatorError, FormatError
+from fluidlite.base.records import dataclass
 from fluidlite.distributed.checkpoint_files import (
     Checkpoint,
     CheckpointWriter,

@@ -21,11 +21,11 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import FormatError, MissingFileError
 from fluidlite.base.exhausted import memory_errors
+from fluidlite.base.records import dataclass
 from fluidlite.values.disk import folder_to_disk, make_folders, tree_to_disk
 from fluidlite.values.serialize import inside, naming
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.errors import TranspilerError
+from fluidlite.base.records import dataclass
 from fluidlite.distributed.apart import MeanOfShares, draws, reasons
 from fluidlite.distributed.proof import Proof
 from fluidlite.distributed.references import Initial, averaging_processes, one_process, rounding_of

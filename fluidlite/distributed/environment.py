@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from fluidlite.base.errors import TranspilerError
 from fluidlite.base.mpi_start import check_not_alone, under_mpi
+from fluidlite.base.records import dataclass
 from fluidlite.transpiler.parts.endpoints import parse_endpoints
 from fluidlite.transpiler.parts.roles import PSERVER, TRAINER
 

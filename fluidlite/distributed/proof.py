@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from fluidlite.base.cells import table_cell
+from fluidlite.base.records import dataclass
 from fluidlite.distributed.tables import table
 from fluidlite.distributed.traffic import SLACK_BYTES, SLACK_SHARE, LinkCount
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.errors import TranspilerError
 from fluidlite.base.place import CPUPlace
+from fluidlite.base.records import dataclass
 from fluidlite.distributed.references import Initial, part_of
 from fluidlite.distributed.requests import TablesAsAsked, requests_of
 from fluidlite.distributed.shares import Values, get, put

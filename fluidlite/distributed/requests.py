@@ -34,8 +34,10 @@ class TablesAsAsked:
     """The rows that a simulated trainer reads: of a table that its step asks for several times, a copy for
     each request.
 
-    A request asks the servers for its slices in their order, so one that does not come behind the last begins
-    the next request. Rows count for the requests that may follow, too, which write over what they ask for.
+    A request asks each server once, and waits for all of them; which server takes it first is chance. So a
+    slice that was asked for before begins the next request. Rows count for the requests that may follow, too,
+    which write over what they ask for. Messages do not name their request: of three in a step, the first of
+    which asks for other slices than the two behind it, the second reads what the third is given.
     """
 
     def __init__(self, program: Program, scope: Scope, requests: Mapping[str, list[list[str]]]) -> None:
@@ -48,7 +50,7 @@ class TablesAsAsked:
 
     def begin(self) -> None:
         """A step begins."""
-        self.last = dict.fromkeys(self.copies, -1)
+        self.asked: dict[str, set[int]] = {table: set() for table in self.copies}
         self.request = dict.fromkeys(self.copies, 0)
 
     def write(self, piece: Slice, value: Array, whole: bool) -> None:
@@ -56,8 +58,11 @@ class TablesAsAsked:
         table = piece.param
         copies = self.copies.get(table, [table])
         if not whole and table in self.copies:
-            self.request[table] += piece.first_row <= self.last[table]
-            self.last[table] = piece.first_row
+            asked = self.asked[table]
+            if piece.first_row in asked:
+                self.request[table] += 1
+                asked.clear()
+            asked.add(piece.first_row)
             copies = copies[self.request[table] :]
         for name in copies:
             held = self.scope.find_var(name)

@@ -21,10 +21,11 @@ properties over the fields:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.records import dataclass
 
 if TYPE_CHECKING:
     from fluidlite.ir.program import Program

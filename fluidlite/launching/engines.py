@@ -8,9 +8,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from fluidlite.base.errors import MissingExtraError
+from fluidlite.base.records import dataclass
 
 __all__ = ["Allocation", "find_allocation", "start_command", "understood_by_mpi"]
 

@@ -8,9 +8,9 @@ import re
 import secrets
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.records import dataclass
 from fluidlite.launching.engines import understood_by_mpi
 from fluidlite.launching.options import LaunchOptions
 

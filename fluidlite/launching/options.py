@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fluidlite.base.command_line import PrintingParser
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.records import dataclass
 
 __all__ = ["JOB_NAMES", "PADDLE_NAMES", "LaunchOptions", "RoleNames", "parse_options"]
 

@@ -8,13 +8,14 @@ import pathlib
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from fluidlite.base.cores import usable_cores
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.mpi_start import LAUNCHED, mpi_place
 from fluidlite.base.place import get_cuda_device_count
+from fluidlite.base.records import dataclass
 from fluidlite.launching.engines import Allocation, find_allocation, start_command
 from fluidlite.launching.options import LaunchOptions
 from fluidlite.launching.ports import HeldPorts

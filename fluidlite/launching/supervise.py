@@ -14,10 +14,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.records import dataclass
 from fluidlite.launching.deaths import DeathWatch
 from fluidlite.launching.keeping import JobKeeper, StoppedCommands
 from fluidlite.launching.plan import JobPlan, ProcessPlan

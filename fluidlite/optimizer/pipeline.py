@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.records import dataclass
 from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.framework import grad_var_name
 from fluidlite.ir.operator import Operator, OpRole

@@ -5,12 +5,13 @@ numbers.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.base.records import dataclass
 
 __all__ = ["Generator", "dtype", "dtype_or_default", "generator", "set_dtype"]
 

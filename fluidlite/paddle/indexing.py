@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.records import dataclass
 from fluidlite.base.registry import ZERO_DIM_ATTR
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.tensors.constants import has_variable, static_dims

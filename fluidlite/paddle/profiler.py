@@ -10,10 +10,11 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from fluidlite.base.errors import FormatError
+from fluidlite.base.records import dataclass
 from fluidlite.ir import framework_pb
 from fluidlite.profiler import Profile, TimedOp, message_of, recorder, timeline_messages, write_whole
 from fluidlite.values.serialize import file_bytes

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import FormatError
+from fluidlite.base.records import dataclass
 
 __all__ = ["dump_arrays", "dump_objects", "load_arrays", "load_objects"]
 

@@ -8,10 +8,11 @@ as they are, with the reason for each.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fluidlite.base.dtypes import VarType, is_float
 from fluidlite.base.errors import NotFoundError, did_you_mean
+from fluidlite.base.records import dataclass
 from fluidlite.ir.block import Block
 from fluidlite.ir.fused.onednn import activate
 from fluidlite.ir.fused.plain_ops import PlainOps

@@ -11,9 +11,9 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from fluidlite.base.records import dataclass
 from fluidlite.base.registry import AttrType
 from fluidlite.ir.operator import CALLSTACK_ATTR, Operator
 from fluidlite.ir.program import Program

@@ -13,9 +13,10 @@ import bisect
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from fluidlite.base.records import dataclass
 from fluidlite.ir.attributes import NAMESCOPE_ATTR
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.where import Where, source_line, source_lines

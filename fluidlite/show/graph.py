@@ -4,8 +4,7 @@ so the graph has no circles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from fluidlite.base.records import dataclass
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Parameter, Variable

@@ -10,10 +10,11 @@ drawn.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fluidlite.base import registry
 from fluidlite.base.gradient_names import grad_name
+from fluidlite.base.records import dataclass
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program

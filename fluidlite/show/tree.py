@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from fluidlite.base.records import dataclass
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.where import Where
 

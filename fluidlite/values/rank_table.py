@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import bisect
 import operator
-from dataclasses import dataclass
 
+from fluidlite.base.records import dataclass
 from fluidlite.base.registry import Lod
 from fluidlite.values.tensor import offsets_of
 

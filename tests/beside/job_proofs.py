@@ -80,11 +80,12 @@ def _prove_runs(found: Job, made: Any, job: Job) -> None:
     except Exception as error:  # a job that ends early is what is looked for
         found["verify"] = f"{type(error).__name__}: {error}"
         return
-    if not proof.ok:
+    if not proof.ok and proof.rounding < LOST:
         found["verify"] = str(proof)
 
 
-WELL_CONDITIONED = 5e-7  # what rounding may make of a job that is judged as it is
+WELL_CONDITIONED = 3e-7  # what rounding may make of a job that is judged as it is
+LOST = 0.1  # where rounding alone makes as much, as layer_norm of equal numbers does, nothing can be told
 
 
 def calm(job: Job) -> Job:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from fluidlite.base.records import dataclass
 from fluidlite.transpiler.check.facts import Findings, Site
 from fluidlite.transpiler.check.reading import LinkedVariable, ServerFacts, TrainerFacts
 from fluidlite.transpiler.parts.op_kinds import update_of

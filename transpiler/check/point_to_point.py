@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.records import dataclass
 from fluidlite.transpiler.check.facts import Findings, Site, declared
 from fluidlite.transpiler.check.ranks import RankReading
 from fluidlite.transpiler.parts.op_kinds import is_collective

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 from typing import Any
 
+from fluidlite.base.records import dataclass
 from fluidlite.ir.attributes import RING_RANKS_ATTR
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole

@@ -5,10 +5,10 @@ wrongly, before it is run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from fluidlite.base.cells import table_cell
 from fluidlite.base.comm_kind import CommKind
+from fluidlite.base.records import dataclass
 from fluidlite.transpiler.check.arrivals import check_arrivals
 from fluidlite.transpiler.check.cluster import Cluster
 from fluidlite.transpiler.check.coverage import check_coverage

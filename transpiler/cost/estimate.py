@@ -8,11 +8,11 @@ job's slices and one trainer's program: an estimate of 10,000 trainers and 1,000
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from fluidlite.base.cells import table_cell
 from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.base.records import dataclass
 from fluidlite.base.units import amount, seconds
 from fluidlite.transpiler.cost.facts import Sizes, TrainingFacts, read_facts
 from fluidlite.transpiler.cost.model import CostCase, CostRow, Port, StepCost, Traffic

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.records import dataclass
 from fluidlite.ir.block import Block
 from fluidlite.ir.flops import flops_of
 from fluidlite.ir.operator import Operator, OpRole

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from fluidlite.base.errors import TranspilerError
+from fluidlite.base.records import dataclass
 from fluidlite.transpiler.cost.facts import Sizes, TrainingFacts
 from fluidlite.transpiler.parts.roles import TRAINER
 

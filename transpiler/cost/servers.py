@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from fluidlite.base.records import dataclass
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.cost.facts import ROW_ID_BYTES, Tensor, peak_activations
 from fluidlite.transpiler.cost.model import CostCase, CostRow, Load, StepCost, Traffic, total

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from fluidlite.base import flags, registry
 from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.records import dataclass
 from fluidlite.base.strategies import BuildStrategy, GradientScaleStrategy, ReduceStrategy
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole

@@ -5,12 +5,13 @@ from __future__ import annotations
 import abc
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, ClassVar
 
 from fluidlite.base.cells import table_cell
 from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.base.records import dataclass
 from fluidlite.ir.distribution import VarsDistributed
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig

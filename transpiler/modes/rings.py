@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fluidlite import unique_name
 from fluidlite.base.errors import TranspilerError
+from fluidlite.base.records import dataclass
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.cost.model import CostCase, Load, StepCost

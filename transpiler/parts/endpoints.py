@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.base.records import dataclass
 
 __all__ = ["RankClaim", "RingMember", "parse_endpoints"]
 

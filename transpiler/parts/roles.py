@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.records import dataclass
 from fluidlite.ir.program import Program
 
 __all__ = ["PSERVER", "TRAINER", "JobRole", "Programs", "Slice"]

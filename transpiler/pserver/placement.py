@@ -5,7 +5,7 @@ the way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.base.process import without_collector
+from fluidlite.base.records import dataclass
 from fluidlite.base.registry import get
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program

@@ -5,11 +5,11 @@ learning-rate schedule.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.errors import TranspilerError
+from fluidlite.base.records import dataclass
 from fluidlite.ir.operator import NAMESCOPE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 

@@ -7,9 +7,9 @@ first of each machine. Each rank proves that a ring stands before anything else 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.records import dataclass
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.parts.endpoints import RingMember

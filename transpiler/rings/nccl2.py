@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import TranspilerError
+from fluidlite.base.records import dataclass
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.parts.endpoints import RingMember

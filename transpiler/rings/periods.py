@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.records import dataclass
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, OpRole
 from fluidlite.ir.program import Program

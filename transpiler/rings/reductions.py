@@ -12,12 +12,12 @@ nothing: fluid's runtime did it after the program's own ops. Here ops are added 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import TranspilerError
+from fluidlite.base.records import dataclass
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program

@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.base.place import CUDAPlace, array_module
+from fluidlite.base.records import dataclass
 from fluidlite.executor.comm.background.merging import MergedValues, PendingValues, Route, routes_of
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Wanted, wanted_by

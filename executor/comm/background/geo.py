@@ -9,12 +9,12 @@ trainer has changed come back.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, UninitializedError
+from fluidlite.base.records import dataclass
 from fluidlite.executor.comm.background.communicator import (
     CommunicatorSettings,
     TrainerCommunicator,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fluidlite.base.records import dataclass
 from fluidlite.ir.operator import Operator
 from fluidlite.values.tensor import SelectedRows, host, merge_rows
 

@@ -11,11 +11,11 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import CommunicatorError, FormatError
 from fluidlite.base.forks import ChildRLock, in_child
+from fluidlite.base.records import dataclass
 from fluidlite.executor.comm.links import TrainerLink
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.tcp.handshake import Welcome, encrypted, introduce

@@ -11,10 +11,10 @@ import os
 import socket
 import ssl
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import CommunicatorError
+from fluidlite.base.records import dataclass
 
 __all__ = ["VARIABLES", "Encryption", "TlsSocket"]
 

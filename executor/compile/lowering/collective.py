@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.comm.ring_ops import PlannedAllReduce, PlannedCollective
 from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering

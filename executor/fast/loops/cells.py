@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.gated import GatedSteps, UnitForm
 from fluidlite.executor.fast.loops.gates import activated, slope
 from fluidlite.executor.fast.loops.routine import Address, CodeLoop, Integer, Scalar

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount
 from fluidlite.executor.fast.loops.nest import ROW
 from fluidlite.executor.fast.machine import MachineCalls, SharedCalls

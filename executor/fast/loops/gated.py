@@ -11,9 +11,9 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.panels import product_call, product_text
 from fluidlite.executor.fast.loops.routine import Address, Integer, Routine, Scalar
 from fluidlite.executor.fast.loops.steps import StepCode, steps_back, whole_text

@@ -5,8 +5,7 @@ The candidate waits for the states that the reset gate lets through: a step is t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.gated import GatedSteps, UnitForm
 from fluidlite.executor.fast.loops.gates import activated, slope
 from fluidlite.executor.fast.loops.routine import Scalar

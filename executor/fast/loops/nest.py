@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.arithmetic import applied
 from fluidlite.executor.fast.loops.vectors import KINDS, Code, Vector
 from fluidlite.executor.plan.actions import Elementwise

@@ -8,13 +8,13 @@ not depend on how many there are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.arithmetic import result_of
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.routine import Routine

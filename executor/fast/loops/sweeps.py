@@ -6,8 +6,8 @@ A row stays in the cache from its first sweep to its last, so that memory is rea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.vectors import Code, Vector
 
 __all__ = ["RowLanes", "Point", "Sweep", "sweeps_text"]

@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.machine import NOW, MachineCalls, SharedCalls
 from fluidlite.executor.fast.onednn.layouts import channels_first, channels_last, described
 from fluidlite.executor.fast.onednn.library import engine
@@ -102,6 +103,9 @@ def supports(geometry: Geometry, dtype: np.dtype) -> bool:  # type: ignore[type-
     return dtype == np.float32 and is_sized and min(map(min, geometry.pads)) >= 0
 
 
+_NOTHING_BEHIND = Epilogue()
+
+
 class ConvKernel:
     """One direction of a convolution, for arrays of given strides: `run(x, w, d)` writes the one that is
     computed. The weights of a `fixed` one are laid out again only where persistable variables have changed.
@@ -113,7 +117,7 @@ class ConvKernel:
         geometry: Geometry,
         threads: int,
         strides: tuple[Sequence[int], Sequence[int], Sequence[int]],
-        epilogue: Epilogue = Epilogue(),
+        epilogue: Epilogue = _NOTHING_BEHIND,
         fixed: bool = False,
     ) -> None:
         self.direction = direction

@@ -10,11 +10,11 @@ import os
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError, did_you_mean
+from fluidlite.base.records import dataclass
 
 __all__ = [
     "MainCode",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import pathlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from fluidlite.base.records import dataclass
 
 __all__ = ["Use", "files_of", "uses_of"]
 

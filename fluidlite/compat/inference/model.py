@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import FeedError, did_you_mean
 from fluidlite.base.place import Place
+from fluidlite.base.records import dataclass
 from fluidlite.compat.inference.sources import Source
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike
+from fluidlite.base.records import dataclass
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.arithmetic.elementwise import elementwise_mul
 from fluidlite.layers.neural.norm import dropout

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.ops.kernels.correlation import Correlation
 from fluidlite.ops.kernels.gemm import gemm

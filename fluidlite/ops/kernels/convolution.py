@@ -15,13 +15,13 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 
 __all__ = ["ConvPlan", "Geometry", "Unfolded", "conv_plan"]
 
@@ -380,7 +380,8 @@ class WidthUnfolded(ConvPlan):
             return Unfolded(self.xp, g, self.dtype)
         if math.prod(g.x[2:]) >= 2 * math.prod(g.spatial):
             return None
-        turned = Geometry(g.out, (g.w[1], g.w[0], *g.kernel), (1, 1), pads, (1, 1))
+        filters = (g.w[1], g.w[0], *g.kernel)
+        turned = Geometry(g.out, filters, (1, 1), pads, (1, 1))
         return WidthUnfolded(self.xp, turned, self.dtype)
 
     def grad_input(self, dout: Array, w: Array, out: Array) -> None:

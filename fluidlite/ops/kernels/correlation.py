@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 from fluidlite.ops.kernels.gemm import gemm
 from fluidlite.ops.kernels.overlapping import Overlapping, as_rows
 from fluidlite.ops.kernels.scratch import take

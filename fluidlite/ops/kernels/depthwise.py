@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 from fluidlite.ops.kernels.channels_last import Portion, Tail
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.ops.kernels.scratch import take

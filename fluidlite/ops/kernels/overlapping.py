@@ -7,11 +7,10 @@ For 64 images of 1 x 28 x 28 and a kernel of 5 x 5 that is 0.8 ms, where unfoldi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from numpy.lib.stride_tricks import as_strided
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 from fluidlite.ops.kernels.scratch import take
 from fluidlite.ops.kernels.taps import Taps
 

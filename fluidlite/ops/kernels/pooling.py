@@ -11,12 +11,12 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 
 _CACHED = 1 << 16  # elements of a part of an array that stays in the cache with what is computed from it
 
@@ -59,7 +59,7 @@ class Windows:
     @classmethod
     def adaptive(cls, size: int, count: int) -> Windows:
         """`count` windows that cover everything evenly, overlapping where they must."""
-        if count and size % count == 0:
+        if count and size and size % count == 0:
             return cls.regular(size, size // count, size // count, (0, 0), False)
         return cls(size, count, 0)
 

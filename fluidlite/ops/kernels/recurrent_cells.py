@@ -14,7 +14,7 @@ from fluidlite.ops.kernels.recurrence import ACTIVATIONS
 _SIGMOID = ACTIVATIONS["sigmoid"]
 _TANH = ACTIVATIONS["tanh"]
 
-lstm_unit = Op("lstm_unit", "X. C_prev. -> C H", attrs={"forget_bias": 0.0}, lod=None)
+lstm_unit = Op("lstm_unit", "X. C_prev. -> C H", attrs={"forget_bias": 0.0}, lod=None, alike=("X", "C_prev"))
 
 
 @lstm_unit.shape

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.records import dataclass
 from fluidlite.base.registry import KernelContext
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
 from fluidlite.ops.kernels.recurrence import ACTIVATIONS, Activation, TimeSteps, chunks, planes

@@ -68,10 +68,10 @@ import itertools
 import math
 import textwrap
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.gradient_names import GRAD_SUFFIX
+from fluidlite.base.records import dataclass
 from fluidlite.base.registry import Op
 from fluidlite.ops.kernels.scalar import Ref, called_by, folded
 

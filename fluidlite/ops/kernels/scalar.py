@@ -16,13 +16,13 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import REAL_PARTS, VarType
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.records import dataclass
 from fluidlite.base.registry import Op, Spec, grad_name
 from fluidlite.values.tensor import SelectedRows
 

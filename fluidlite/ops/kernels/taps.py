@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from fluidlite.base.records import dataclass
 from fluidlite.ops.kernels.convolution import Geometry
 
 __all__ = ["Taps", "residues", "taps_along", "taps_of"]

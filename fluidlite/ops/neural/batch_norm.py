@@ -219,8 +219,11 @@ def _gradients(
     return None if dx is None else dx.astype(d.dtype, copy=False).reshape(shape), dscale, dbias
 
 
+_ALIKE = ("X", "Scale", "Bias", "Mean", "Variance")
+
+
 def _declare(type: str, slots: str, synchronised: bool, **facts: Any) -> None:
-    op = Op(type, f"{slots} {_MORE_SLOTS}", attrs=_ATTRS, **facts)
+    op = Op(type, f"{slots} {_MORE_SLOTS}", attrs=_ATTRS, alike=_ALIKE, **facts)
     op.shape(_shape_rule(type))
 
     @op.kernel
@@ -282,7 +285,9 @@ _declare("sync_batch_norm", "X Scale Bias Mean Variance", synchronised=True)
 
 # ------------------------------------------------------------------ with an activation, in place
 _ABN_ATTRS = {**_ATTRS, "activation": "", "alpha": 0.1, "use_sync_bn": False}
-inplace_abn = Op("inplace_abn", f"X. Scale Bias Mean Variance {_MORE_SLOTS}", attrs=_ABN_ATTRS, kept=_KEPT)
+inplace_abn = Op(
+    "inplace_abn", f"X. Scale Bias Mean Variance {_MORE_SLOTS}", attrs=_ABN_ATTRS, kept=_KEPT, alike=_ALIKE
+)
 inplace_abn.shape(_shape_rule("inplace_abn"))
 
 

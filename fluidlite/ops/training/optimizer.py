@@ -14,13 +14,14 @@ import functools
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import EnforceNotMet, ShapeError
+from fluidlite.base.records import dataclass
 from fluidlite.base.registry import LONG, AttrType, KernelContext, Op, Spec, required
 from fluidlite.ops.kernels.scalar import function_of, parse
 from fluidlite.ops.signatures import takes

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.flags import set_flags
+from fluidlite.base.records import dataclass
 from fluidlite.base.refusals import Refusals
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append_several, need_float

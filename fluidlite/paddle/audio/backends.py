@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import struct
 import wave
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.errors import FormatError, MissingFileError, UnsupportedError
+from fluidlite.base.records import dataclass
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.tensor.creation import to_tensor
 

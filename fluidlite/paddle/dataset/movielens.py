@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from fluidlite.base.records import dataclass
 from fluidlite.paddle.dataset.common import Reader, download
 from fluidlite.paddle.dataset.texts import open_packed
 

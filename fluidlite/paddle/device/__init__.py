@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, get_cuda_device_count, is_compiled_with_cuda
+from fluidlite.base.records import dataclass
 from fluidlite.base.refusals import Refusals
 from fluidlite.paddle.device import cuda, xpu
 from fluidlite.paddle.device.cuda import synchronize

@@ -19,12 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future as _Future
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as _Late
-from dataclasses import dataclass
 from http import HTTPStatus
 from os import environ
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError, CommunicatorError, FluidError, did_you_mean
+from fluidlite.base.records import dataclass
 from fluidlite.executor.comm.objects import decode, encode
 from fluidlite.executor.comm.tcp.handshake import job_key
 from fluidlite.executor.comm.tcp.web import FAILURES, MOST_BYTES, JobHttpClient, JobHttpServer

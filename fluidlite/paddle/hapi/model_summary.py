@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike
+from fluidlite.base.records import dataclass
 from fluidlite.ir.program import program_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.nn.layer.base import Layer

@@ -5,9 +5,10 @@ parameters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from fluidlite.base.records import dataclass
 from fluidlite.ir import program as ir
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.nn.layer.base import Layer

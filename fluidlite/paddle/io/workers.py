@@ -14,13 +14,13 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from multiprocessing import sharedctypes
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.errors import ReaderError
+from fluidlite.base.records import dataclass
 
 __all__ = ["Fetch", "WorkerInfo", "Workers", "get_worker_info"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, to_numpy
 from fluidlite.base.errors import ArgumentError, FeedError, NotFoundError, UnsupportedError
 from fluidlite.base.place import Place
+from fluidlite.base.records import dataclass
 from fluidlite.compat.inference.model import LoadedModel
 from fluidlite.compat.inference.sources import Source, in_folder, of_files
 from fluidlite.ir.inline import inline

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import MissingExtraError
+from fluidlite.base.records import dataclass
 from fluidlite.paddle.dataset.image import open_picture
 
 __all__ = ["get_image_backend", "image_load", "set_image_backend"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import KernelError, MissingExtraError
+from fluidlite.base.records import dataclass
 
 __all__ = ["Difference", "difference", "differences"]
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from fluidlite.base.records import dataclass
 from fluidlite.contrib.slim.graph.graph_wrapper import GraphWrapper, OpWrapper, VarWrapper
 
 __all__ = ["Cut", "cuts_of"]

@@ -7,11 +7,11 @@ make. That is copied into the graph; in training with its gradient and the updat
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from fluidlite import unique_name
 from fluidlite.backward import append_backward
+from fluidlite.base.records import dataclass
 from fluidlite.contrib.slim.quantization.edits import GraphEditor
 from fluidlite.executor.executor import scope_guard
 from fluidlite.framework import IrOpNode, IrVarNode, Operator, Program, Variable, program_guard

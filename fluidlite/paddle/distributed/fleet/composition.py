@@ -7,10 +7,11 @@ parts that do not go together out silently; here a warning names them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from fluidlite.base.errors import UnsupportedError
+from fluidlite.base.records import dataclass
 from fluidlite.ir.block import Block
 from fluidlite.optimizer import RecomputeOptimizer
 from fluidlite.optimizer.adaptive import AdamOptimizer

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array, to_numpy
+from fluidlite.base.records import dataclass
 from fluidlite.ir.variable import Variable
 
 __all__ = ["MOST_PARTS", "RunSize", "OnnxValue", "constant_of"]

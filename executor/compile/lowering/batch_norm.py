@@ -14,10 +14,10 @@ from fluidlite.executor.compile.frozen import is_frozen
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.lowering.conv import threads_for
 from fluidlite.executor.compile.lowering.device import for_kernel, takes
-from fluidlite.executor.cuda.channels import DeviceBatchNorm
+from fluidlite.executor.cuda.channels import DeviceChannels
 from fluidlite.executor.cuda.kernel import sum_dtype
 from fluidlite.executor.fast.batch_norm import FastBatchNorm, has_fast_batch_norm
-from fluidlite.executor.plan.actions import Bound, Out
+from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.channels import ChannelKernel
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
@@ -31,6 +31,7 @@ from fluidlite.ops.neural.batch_norm import (
     GRADIENT_OF_SAVED,
     INVERSE,
     SHIFT,
+    sizes_of,
 )
 
 
@@ -52,36 +53,28 @@ def _order(e: Emitter, x: Value) -> Sequence[int]:
     raise CannotLower("the channels are not last")
 
 
-def _run_on_host(
+def _run(
     e: Emitter, x: Value, kernel: RowKernel, arrays: Mapping[str, Value | None], outputs: Mapping[str, Value]
 ) -> None:
-    """Call a kernel over channels, which are last; arrays and outputs by their names in it."""
+    """Call a kernel over channels, which are last on the host; arrays and outputs by their names in it."""
     assert x.shape is not None
-    channels = x.shape[-1]
-    elements = math.prod(x.shape[:-1])
-    if elements == 1:
+    outer, channels, inner = sizes_of(x.shape, "NHWC" if e.on_host else e.attr("data_layout"))
+    if outer * inner == 1:
         raise CannotLower("a channel of one element is left as it is")
     absent = {array.name: None for array in kernel.writes if array.name not in outputs}
     form = kernel.form(**absent)
-    sizes, numbers = (elements, channels), tuple(map(e.attr, form.numbers))
-    arguments: tuple[Any, ...] = (form, sizes, x.dtype, numbers, threads_for(e, x))
-    if has_fast_batch_norm(x.dtype):
-        call = e.bind_fresh("fast_norm", FastBatchNorm, *arguments, e.asked)
+    numbers = tuple(map(e.attr, form.numbers))
+    if not e.on_host:
+        call = e.bind_fresh("norm", DeviceChannels, form, (outer, channels, inner), x.dtype, numbers)
     else:
-        call = e.bind_fresh("norm", ChannelKernel, *arguments)
+        arguments: tuple[Any, ...] = (form, (outer, channels), x.dtype, numbers, threads_for(e, x))
+        is_fast = has_fast_batch_norm(x.dtype)
+        call = (
+            e.bind_fresh("fast_norm", FastBatchNorm, *arguments, e.asked)
+            if is_fast
+            else e.bind_fresh("norm", ChannelKernel, *arguments)
+        )
     e.run(call, *(arrays[name] for name in form.inputs), *(Out(outputs[name]) for name in form.outputs))
-
-
-def _on_device(e: Emitter, x: Value, given: bool = False) -> Bound:
-    """The same for an array as the program has it; `given` if a gradient is given variances."""
-    assert x.shape is not None
-    second = 1 if len(x.shape) > 1 and not is_channels_last(e.attr("data_layout")) else len(x.shape) - 1
-    outer = math.prod(x.shape[:second])
-    inner = math.prod(x.shape[second + 1 :])
-    if outer * inner == 1:
-        raise CannotLower("a channel of one element is left as it is")
-    sizes = (outer, x.shape[second], inner)
-    return e.bind_fresh("norm", DeviceBatchNorm, *sizes, x.dtype, e.attr("epsilon"), given)
 
 
 def _numbers(e: Emitter, x: Value, *slots: str) -> list[Value]:
@@ -130,10 +123,7 @@ def _(e: Emitter) -> None:
     y = _published(e, "Y", x, order)
     arrays = {"x": base, "scale": scale, "bias": bias, "mean": mean, "variance": variance}
     if is_frozen(e.op):
-        if e.on_host:
-            _run_on_host(e, base, BY_GIVEN, arrays, {"y": y})
-        else:
-            e.run(_on_device(e, base), base, scale, bias, mean, variance, Out(y), method="infer")
+        _run(e, base, BY_GIVEN, arrays, {"y": y})
         _pass_on(e, mean, variance)
         return
     _train(e, base, arrays, y)
@@ -147,16 +137,8 @@ def _train(e: Emitter, base: Value, arrays: Mapping[str, Value], y: Value) -> No
         for slot, value in (("MeanOut", mean), ("VarianceOut", variance))
     ]
     saved = [_statistic(e, slot, mean) for slot in ("SavedMean", "SavedVariance")]
-    if e.on_host:
-        names = ("y", "meanout", "varianceout", "savedmean", "savedvariance")
-        outputs = dict(zip(names, (y, *running, *saved), strict=True))
-        _run_on_host(e, base, BY_BATCH, arrays, outputs)
-        return
-    outs = tuple(map(Out, running)), tuple(map(Out, saved))
-    momentum = e.attr("momentum")
-    plan = _on_device(e, base)
-    given = base, arrays["scale"], arrays["bias"], (mean, variance)
-    e.run(plan, *given, momentum, Out(y), *outs, method="train")
+    names = ("y", "meanout", "varianceout", "savedmean", "savedvariance")
+    _run(e, base, BY_BATCH, arrays, dict(zip(names, (y, *running, *saved), strict=True)))
 
 
 def _lies_by_channels(e: Emitter, x: Value) -> bool:
@@ -220,13 +202,8 @@ def _(e: Emitter) -> None:
         for slot in ("Scale", "Bias")
         if e.wants(f"{slot}@GRAD")
     }
-    if e.on_host:
-        constant = GRADIENT_OF_GIVEN if given else GRADIENT_OF_SAVED
-        kernel = constant if frozen else GRADIENT
-        arrays = {"x": base, "dy": incoming, "scale": scale}
-        arrays |= dict(zip([slot.lower() for slot in slots], statistics, strict=True))
-        _run_on_host(e, base, kernel, arrays, found)
-        return
-    outs = tuple(Out(found[name]) if name in found else None for name in ("dx", "dscale", "dbias"))
-    plan = _on_device(e, base, given)
-    e.run(plan, base, incoming, scale, tuple(statistics), outs, frozen, method="gradient")
+    constant = GRADIENT_OF_GIVEN if given else GRADIENT_OF_SAVED
+    kernel = constant if frozen else GRADIENT
+    arrays = {"x": base, "dy": incoming, "scale": scale}
+    arrays |= dict(zip([slot.lower() for slot in slots], statistics, strict=True))
+    _run(e, base, kernel, arrays, found)

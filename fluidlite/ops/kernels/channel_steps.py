@@ -54,11 +54,11 @@ class _ChannelSplit:
         self.found: list[ChannelStep] = []
         self.axes = {name: self._laid(axes) for name, axes in form.axes.items() if name in form.inputs}
         """The arrays that the next step may read."""
-        self.names = {index: f"v{index}" for index in form.live}
+        self.names = {index: f"value{index}" for index in form.live}
         self.names |= {index: str(node.operands[0]) for index, node in self._nodes("load")}
         for output in form.outputs:
             value = form.last(output)
-            if isinstance(value, Ref) and self.names[value.index] == f"v{value.index}":
+            if isinstance(value, Ref) and self.names[value.index] == f"value{value.index}":
                 self.names[value.index] = output
         self.known = [index for index, _ in self._nodes("load", *REDUCTIONS) if self._is_number(index)]
         """The numbers of channels that there will be when the next step runs."""

@@ -11,6 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.records import dataclass
 from fluidlite.ops.kernels.pooling import Pooling
+from fluidlite.ops.neural.batch_norm import given_factors
 
 __all__ = ["ImageConv", "PoolForm", "ImagePool", "TailSteps"]
 
@@ -33,8 +34,7 @@ class TailSteps(NamedTuple):
         if self.statistics is None:
             return np.ones(len(w), w.dtype), shift
         scale, offset, mean, variance = self.statistics
-        factor = scale / np.sqrt(variance + w.dtype.type(self.epsilon))
-        return factor, offset + (shift - mean) * factor
+        return given_factors(scale, offset, mean - shift, variance, self.epsilon)
 
 
 class ImageConv(Protocol):

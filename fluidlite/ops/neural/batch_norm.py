@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from fluidlite.base.attr_limits import between, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
@@ -41,6 +43,18 @@ _MORE_SLOTS = "MomentumTensor? -> Y MeanOut VarianceOut SavedMean? SavedVariance
 INVERSE = "1 / sqrt(variance + epsilon)"
 FACTOR = "scale * inverse"
 SHIFT = "bias - mean * factor"
+_INVERSE = function_of(INVERSE, ["variance", "epsilon"], {})
+_FACTOR = function_of(FACTOR, ["scale", "inverse"], {})
+_SHIFT = function_of(SHIFT, ["bias", "mean", "factor"], {})
+
+
+def given_factors(
+    scale: Array, bias: Array, mean: Array, variance: Array, epsilon: float
+) -> tuple[Array, Array]:
+    """Factor and shift of each channel on the host."""
+    factor = _FACTOR(np, scale, _INVERSE(np, variance, epsilon))
+    return factor, _SHIFT(np, bias, mean, factor)
+
 
 # `savedvariance` is one over the deviation
 BY_BATCH = RowKernel(

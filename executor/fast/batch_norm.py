@@ -103,9 +103,10 @@ class FastBatchNorm(ChannelKernel, OwnObject):
     # ------------------------------------------------------------------ compiled code
     def _is_shared(self) -> bool:
         """True if the members of a team compute some rows each, by compiled code."""
-        is_worth = len(self.parts) > 1 and self.size >= _SHARED and has_routines()
+        if len(self.parts) == 1 or self.size < _SHARED or not has_routines():
+            return False
         # a list: all of them are asked for at the same run
-        found = [is_worth and _has_code(step) for step in self.steps if step.kind in ("sums", "elements")]
+        found = [_has_code(step) for step in self.steps if step.kind in ("sums", "elements")]
         return all(found)
 
     def _compute_by_rows(self, given: Mapping[str, Array]) -> None:
@@ -195,13 +196,11 @@ class FastBatchNorm(ChannelKernel, OwnObject):
             # the library takes the root again
             mean, variance = given["savedmean"], 1 / np.square(given["savedvariance"])
         statistics = np.ascontiguousarray(mean), variance
-        outs = given["dx"], self.spare["dscale"], self.spare["dbias"]
+        held = {**self.spare, **given}
+        outs = held["dx"], held["dscale"], held["dbias"]
         scale = np.ascontiguousarray(given["scale"])
         arrays = given["x"], given["dy"], statistics, scale, outs
         self.library.gradient(*arrays, kernel is not GRADIENT)
-        for name, found in self.spare.items():
-            if name in given:
-                given[name][...] = found
 
 
 def _has_code(step: ChannelStep) -> bool:

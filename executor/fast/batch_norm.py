@@ -66,8 +66,15 @@ class FastBatchNorm(ChannelKernel, OwnObject):
         self.sums = pieces(self.elements, max(len(self.parts) if is_split else 1, -(-self.elements // _ROWS)))
         self.moments = np.empty((2, len(self.sums), self.channels), np.float32)
         self.first, self.second = SharedCalls(threads), SharedCalls(threads)
-        alone = channel_steps(form.with_axes(y=None)) if form.kernel is BY_BATCH else ()
-        self.numbers_alone = [step for step in alone if step.kind == "numbers"]
+        is_many, kernel = len(self.parts) > 1, form.kernel
+        is_gradient = kernel not in (BY_BATCH, BY_GIVEN)
+        self.is_plain = is_gradient and "dx" not in form.outputs
+        self.may_share = is_many and kernel is not BY_GIVEN and self.size >= _SHARED
+        self.takes_long = is_many and is_gradient and self.size >= _MEMORY
+        ways = {BY_GIVEN: self._infer, BY_BATCH: self._train}
+        self.by_library = ways.get(kernel, self._gradient)
+        alone = channel_steps(form.with_axes(y=None)) if kernel is BY_BATCH else ()
+        self.steps_alone = [self.kernel_of(step) for step in alone if step.kind == "numbers"]
         """What is left to do where the library has normalised."""
         found = [step.form.outputs for step in self.steps if step.kind == "statistics" and alone]
         self.statistics = [self.own[name] for names in found for name in names]
@@ -85,25 +92,19 @@ class FastBatchNorm(ChannelKernel, OwnObject):
         return "oneDNN"
 
     def compute(self, given: Mapping[str, Array]) -> None:
-        kernel = self.form.kernel
-        is_early = self.runs.is_early()
-        if kernel is BY_GIVEN:
-            (super().compute if is_early else self._infer)(given)
-        elif kernel is BY_BATCH:
-            self._train(given, is_early)
-        elif is_early or "dx" not in given:
+        if self.runs.is_early() or self.is_plain:
             super().compute(given)
-        elif self._is_shared():
+        elif self.may_share and self._is_shared():
             self._compute_by_rows(given)
-        elif len(self.parts) > 1 and self.size >= _MEMORY:
+        elif self.takes_long:
             super().compute(given)
         else:
-            self._gradient(given)
+            self.by_library(given)
 
     # ------------------------------------------------------------------ compiled code
     def _is_shared(self) -> bool:
-        """True if the members of a team compute some rows each, by compiled code."""
-        if len(self.parts) == 1 or self.size < _SHARED or not has_routines():
+        """True if the code is there by which the members of a team compute some rows each."""
+        if not has_routines():
             return False
         # a list: all of them are asked for at the same run
         found = [_has_code(step) for step in self.steps if step.kind in ("sums", "elements")]
@@ -127,13 +128,7 @@ class FastBatchNorm(ChannelKernel, OwnObject):
         self.row_calls[step](held)
 
     # ------------------------------------------------------------------ the library
-    def _train(self, given: Mapping[str, Array], is_early: bool) -> None:
-        if is_early:
-            super().compute(given)
-            return
-        if self._is_shared():
-            self._compute_by_rows(given)
-            return
+    def _train(self, given: Mapping[str, Array]) -> None:
         mean, variance = self.statistics
         x, y = given["x"], given["y"]
         weights = np.ascontiguousarray(given["scale"]), np.ascontiguousarray(given["bias"])
@@ -143,8 +138,8 @@ class FastBatchNorm(ChannelKernel, OwnObject):
         else:
             self.library.train(NOW, x, y, mean, variance, *weights)
         held = {**given, **self.own}
-        for step in self.numbers_alone:
-            self.run_step(step, held)
+        for step in self.steps_alone:
+            step(held)
         self.hand_out(given)
 
     def _statistics(

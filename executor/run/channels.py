@@ -7,6 +7,7 @@ all channels, beside which the numbers of channels are repeated.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -70,7 +71,7 @@ class ChannelKernel:
         if step.kind == "sums":
             self.set_pivots(step, held)
         if step not in self.kernels:
-            self.kernels[step] = self._kernel(step)
+            self.kernels[step] = self.kernel_of(step)
         self.kernels[step](held)
 
     def set_pivots(self, step: ChannelStep, held: Arrays) -> None:
@@ -79,7 +80,8 @@ class ChannelKernel:
             first = held[near].reshape(-1, self.channels)[: max(1, _BLOCK // self.channels)]
             np.copyto(held[name], np.add.reduce(first, axis=0, dtype=np.float64) / len(first))
 
-    def _kernel(self, step: ChannelStep) -> Callable[[Arrays], None]:
+    def kernel_of(self, step: ChannelStep) -> Callable[[Arrays], None]:
+        """The function of the arrays by name that computes a step."""
         numbers = [self.numbers[name] for name in step.form.numbers]
         if step.kind in ("statistics", "numbers"):
             return _OfChannels(step.form, self.channels, self.dtype, numbers, step.kind == "statistics")
@@ -93,14 +95,13 @@ class _OfChannels:
     def __init__(
         self, form: RowForm, channels: int, dtype: Any, numbers: Sequence[float], is_wide: bool
     ) -> None:
-        self.inputs, self.outputs = form.inputs, form.outputs
         dtype = np.dtype(np.float64) if is_wide else dtype
         self.run = block_rows(np, form, (1, channels), dtype, numbers, 1)
+        self.arrays = operator.itemgetter(*form.axes)
         self.wide = {name: np.empty(channels, dtype) for name in form.outputs} if is_wide else {}
 
     def __call__(self, held: Arrays) -> None:
-        outputs = self.wide.values() if self.wide else [held[name] for name in self.outputs]
-        self.run(*[held[name] for name in self.inputs], *outputs)
+        self.run(*self.arrays({**held, **self.wide}) if self.wide else self.arrays(held))
         # rounded like the arrays: loss scaling counts on what does not fit them to become an infinity
         for name, found in self.wide.items():
             np.copyto(held[name], found, casting="same_kind")

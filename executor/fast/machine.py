@@ -38,7 +38,7 @@ from fluidlite.executor.fast.onednn.primitive import Primitive, aligned, scratch
 from fluidlite.executor.run.engine import ENGINE, EnginePart
 from fluidlite.executor.run.team import Team, on_team, team_of
 
-__all__ = ["NOW", "MachineCalls", "SharedCalls", "has_routines", "share_once"]
+__all__ = ["NOW", "MachineCalls", "SharedCalls", "share_once"]
 
 _FIRST_RUN = 2  # at which sharing pays: what runs once, as startup programs do, is not worth LLVM
 _WORD = 8  # bytes
@@ -164,11 +164,6 @@ def share_once(threads: int, parts: int, work: Callable[[MachineCalls, int], Non
     recording = _Recording(threads, parts, work)
     recording.run(team)
     recording.release()
-
-
-def has_routines() -> bool:
-    """True once the functions are compiled; asks for them."""
-    return _MACHINE.functions() is not None
 
 
 def _by_python(threads: int, parts: int, work: Callable[[MachineCalls, int], None]) -> None:

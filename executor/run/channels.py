@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from fluidlite.ops.kernels.row_kernels import RowForm
 __all__ = ["ChannelKernel"]
 
 _ROW = 1 << 11  # elements of a row, where that many divide the matrix evenly
+_ROWS = 1 << 12  # rows that are added up one after the other, at most
 _BLOCK = 1 << 14  # elements among which a pivot is the mean
 Arrays: TypeAlias = "Mapping[str, Array]"
 
@@ -29,6 +30,9 @@ class ChannelKernel:
     """`call(*arrays)` computes a kernel over channels for arrays of `elements` x `channels` without gaps; the
     arrays are those of the form, inputs before outputs.
     """
+
+    sums: ClassVar[Any] = np.float64
+    """The type of sums over rows."""
 
     def __init__(
         self, xp: Any, form: RowForm, sizes: Sequence[int], dtype: Any, numbers: Sequence[float], threads: int
@@ -82,11 +86,15 @@ class ChannelKernel:
 
     def kernel_of(self, step: ChannelStep) -> Callable[[Arrays], None]:
         """The function of the arrays by name that computes a step."""
+        if step.kind in ("sums", "elements"):
+            return _OfElements(self, step.form)
         numbers = [self.numbers[name] for name in step.form.numbers]
-        if step.kind in ("statistics", "numbers"):
-            return _OfChannels(step.form, self.channels, self.dtype, numbers, step.kind == "statistics")
-        sizes = self.elements, self.channels
-        return _OfElements(step.form, sizes, self.dtype, numbers, self.threads)
+        return _OfChannels(step.form, self.channels, self.dtype, numbers, step.kind == "statistics")
+
+    def rows_kernel(self, form: RowForm, shape: Sequence[int]) -> Callable[..., None]:
+        """The kernel of a step over the rows of a matrix; such a step has no numbers."""
+        sums = self.sums if form.totals else None
+        return block_rows(np, form, shape, self.dtype, (), self.threads, sums)
 
 
 class _OfChannels:
@@ -108,34 +116,35 @@ class _OfChannels:
 
 
 class _OfElements:
-    """A step over the elements of all channels."""
+    """A step over the elements of all channels, by a kernel over long rows."""
 
-    def __init__(
-        self, form: RowForm, sizes: Sequence[int], dtype: Any, numbers: Sequence[float], threads: int
-    ) -> None:
+    def __init__(self, kernel: ChannelKernel, form: RowForm) -> None:
         self.form = form
-        elements, channels = sizes
-        repeat = max(1, min(elements, _ROW // channels))
+        elements, channels = kernel.elements, kernel.channels
+        repeat = max(1, min(elements, max(_ROW, elements * channels // _ROWS) // channels))
         while elements % repeat:
             repeat -= 1
         self.shape = (elements // repeat, repeat * channels)
-        self.repeat = (repeat, channels)
-        is_sum = bool(form.totals)
-        self.run = block_rows(np, form, self.shape, dtype, numbers, threads, np.float64 if is_sum else None)
+        self.run = kernel.rows_kernel(form, self.shape)
         self.rows = {
-            name: np.empty(self.repeat, np.float64 if name in form.totals else dtype)
+            name: np.empty((repeat, channels), kernel.sums if name in form.totals else kernel.dtype)
             for name, axes in form.axes.items()
             if axes == "c"
         }
+        self.given: list[Array] = []
+        self.arrays: list[Array] = []
 
     def __call__(self, held: Arrays) -> None:
         form, rows = self.form, self.rows
         for name in form.inputs:
             if name in rows:
                 rows[name][...] = held[name].reshape(-1)
-        arrays = [
-            rows[name].reshape(-1) if name in rows else held[name].reshape(self.shape) for name in form.axes
-        ]
-        self.run(*arrays)
+        given = [rows[name] if name in rows else held[name] for name in form.axes]
+        # the same objects are known to kernels that keep addresses
+        if len(given) != len(self.given) or any(map(operator.is_not, given, self.given)):
+            shapes = [-1 if name in rows else self.shape for name in form.axes]
+            self.given = given
+            self.arrays = [array.reshape(shape) for array, shape in zip(given, shapes, strict=True)]
+        self.run(*self.arrays)
         for name in form.totals:
-            np.add.reduce(rows[name], axis=0, out=held[name])
+            np.add.reduce(rows[name], axis=0, dtype=np.float64, out=held[name])

@@ -74,7 +74,9 @@ class FastBatchNorm(ChannelKernel, OwnObject):
 
     def rows_kernel(self, form: RowForm, shape: Sequence[int]) -> Callable[..., None]:
         way = flags.fast_loops()
-        if self.has_library or way == "off" or not is_available():
+        # a prime number of rows cannot be put together, and loops add all rows up in float32
+        is_exact = not form.totals or shape[0] <= 2 * _ROWS
+        if self.has_library or not is_exact or way == "off" or not is_available():
             return super().rows_kernel(form, shape)
         arguments = (form, shape, self.dtype, (), self.threads)
         return CompiledRows(np, block_rows, arguments, way == "wait" or flags.is_deterministic(), RunCount())

@@ -22,7 +22,7 @@ from fluidlite.ops.kernels.row_kernels import (
 )
 from fluidlite.ops.kernels.scalar import FUNCTIONS, Ref, erf
 
-__all__ = ["along_axis", "checked_labels", "merged_moments", "over_rows"]
+__all__ = ["along_axis", "checked_labels", "over_rows"]
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _SUMMED = {"mean", "total"}  # of sums, those over matrices; NumPy's own sum adds in pairs, which loses less
@@ -177,35 +177,27 @@ def _channel_spread(xp: Any, v: Any, mean: Any) -> Any:
     return _channel_sum(xp, away, away)
 
 
-def merged_moments(
-    xp: Any, counts: Any, means: Sequence[Any], spreads: Mapping[int, Any]
-) -> tuple[list[Any], dict[int, Any]]:
-    """Means and variances of the whole, from those of parts, which are the rows of all arrays; `spreads` are
-    the variances by the positions of their means.
+def _over_ranks(
+    xp: Any, gather: Gather, count: int, means: Sequence[Any], spreads: Mapping[int, Any]
+) -> list[Any]:
+    """Means and then variances over the rows of all ranks, which gather them at once; `spreads` are the
+    variances by the positions of their means.
 
     The variance of the whole is the mean of the parts' variances and of their means' squared distances from
     the whole's mean.
     """
-    shares = counts / counts.sum(axis=0)
-    wholes = [(shares * mean).sum(axis=0) for mean in means]
-    found = {
-        at: (shares * (spread + (means[at] - wholes[at]) ** 2)).sum(axis=0) for at, spread in spreads.items()
-    }
-    return wholes, found
-
-
-def _over_ranks(
-    xp: Any, gather: Gather, count: int, means: Sequence[Any], spreads: Mapping[int, Any]
-) -> list[Any]:
-    """Means and then variances over the rows of all ranks, which gather them at once."""
     own = [*means, *spreads.values()]
     parts = gather(xp.stack([*own, xp.full_like(own[0], count)]))
     if len(parts) == 1:
         return own
     *values, counts = (xp.stack(found) for found in zip(*parts, strict=True))
-    behind = dict(zip(spreads, values[len(means) :], strict=True))
-    wholes, merged = merged_moments(xp, counts, values[: len(means)], behind)
-    return [*wholes, *merged.values()]
+    shares = counts / counts.sum(axis=0)
+    wholes = [(shares * mean).sum(axis=0) for mean in values[: len(means)]]
+    squares = [
+        spread + (values[at] - wholes[at]) ** 2
+        for at, spread in zip(spreads, values[len(means) :], strict=True)
+    ]
+    return [*wholes, *((shares * square).sum(axis=0) for square in squares)]
 
 
 class _CallText:

@@ -74,9 +74,13 @@ def place_of(device: str) -> Place:
         raise ValueError(
             f"The device must be a string which is like 'cpu', 'gpu', 'gpu:0', but received {device!r}"
         )
-    if not is_compiled_with_cuda():
-        raise ValueError(f"{device!r} needs a CUDA device and CuPy, and there is none here: use 'cpu'")
-    return CUDAPlace(int(number or 0))
+    place = CUDAPlace(int(number or 0))
+    if isinstance(place, CUDAPlace) and not is_compiled_with_cuda():
+        raise ValueError(
+            f"{device!r} needs a CUDA device and CuPy, and there is none here: use 'cpu', or `fluidlite run "
+            "--cpu`"
+        )
+    return place
 
 
 def get_device() -> str:

@@ -4,7 +4,7 @@
 from fluidlite.clip import GradientClipByNorm as _ClipGradByNorm
 from fluidlite.clip import GradientClipByValue as _ClipGradByValue
 from fluidlite.layers.recurrence.decoders import BeamSearchDecoder as BeamSearchDecoder
-from fluidlite.layers.recurrence.decoders import dynamic_decode as dynamic_decode
+from fluidlite.layers.rnn import dynamic_decode as dynamic_decode
 from fluidlite.paddle.attributes import ParamAttr as ParamAttr
 from fluidlite.paddle.nn import functional as functional
 from fluidlite.paddle.nn import initializer as initializer

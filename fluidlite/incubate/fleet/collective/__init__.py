@@ -24,6 +24,7 @@ from fluidlite.incubate.fleet.collective.strategy import (
     TrainStatus,
 )
 from fluidlite.incubate.fleet.utils.fs import FS, LocalFS
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.optimizer import RecomputeOptimizer
 from fluidlite.transpiler.config import DistributeTranspilerConfig
@@ -424,4 +425,5 @@ def _is_dgc(optimizer: Any) -> bool:
 fleet = Collective()
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -65,7 +65,7 @@ class FastBatchNorm(ChannelKernel, OwnObject):
         ways = {BY_GIVEN: self._infer, BY_BATCH: self._train}
         self.by_library = ways.get(form.kernel, self._gradient)
         alone = channel_steps(form.with_axes(y=None)) if form.kernel is BY_BATCH else ()
-        self.steps_alone = [self.kernel_of(step) for step in alone if step.kind == "numbers"]
+        self.steps_alone = [self.step_kernel(step) for step in alone if step.kind == "numbers"]
         """What is left to do where the library has normalised."""
         found = [step.form.outputs for step in self.steps if step.kind == "statistics" and alone]
         self.statistics = [self.own[name] for names in found for name in names]

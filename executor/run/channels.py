@@ -75,7 +75,7 @@ class ChannelKernel:
         if step.kind == "sums":
             self.set_pivots(step, held)
         if step not in self.kernels:
-            self.kernels[step] = self.kernel_of(step)
+            self.kernels[step] = self.step_kernel(step)
         self.kernels[step](held)
 
     def set_pivots(self, step: ChannelStep, held: Arrays) -> None:
@@ -84,7 +84,7 @@ class ChannelKernel:
             first = held[near].reshape(-1, self.channels)[: max(1, _BLOCK // self.channels)]
             np.copyto(held[name], np.add.reduce(first, axis=0, dtype=np.float64) / len(first))
 
-    def kernel_of(self, step: ChannelStep) -> Callable[[Arrays], None]:
+    def step_kernel(self, step: ChannelStep) -> Callable[[Arrays], None]:
         """The function of the arrays by name that computes a step."""
         if step.kind in ("sums", "elements"):
             return _OfElements(self, step.form)

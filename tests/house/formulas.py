@@ -1,4 +1,4 @@
-"""Where formulas stand: in Python, in the texts of declared kernels, and in CUDA C.
+"""The places of formulas: in Python, in the texts of declared kernels, and in CUDA C.
 
 A formula is known by a function and what it is given: a deviation by the root of a sum with an epsilon,
 softmax by the exponential of a difference.

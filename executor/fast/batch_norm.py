@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -35,6 +36,12 @@ def has_fast_batch_norm(dtype: Any) -> bool:
     return available() and bool(dtype == np.float32)
 
 
+def _is_large(sizes: Sequence[int], threads: int) -> bool:
+    """True if loops take less than the library, or lose less."""
+    large = _LARGE if threads == 1 else _LARGE_FOR_SEVERAL
+    return math.prod(sizes) >= large or sizes[0] > _ROWS
+
+
 class FastBatchNorm(ChannelKernel, OwnObject):
     """A kernel of batch_norm for float32 arrays of `elements` x `channels` that lie without gaps.
 
@@ -58,10 +65,8 @@ class FastBatchNorm(ChannelKernel, OwnObject):
         # the library adds it to variances, of which a gradient may get one over the root
         self.epsilon = float(self.numbers.get("epsilon", 0.0))
         self.runs = FirstRuns(asked)
-        large = _LARGE if threads == 1 else _LARGE_FOR_SEVERAL
-        is_large = self.elements * self.channels >= large or self.elements > _ROWS
         is_known = form.kernel in (BY_BATCH, BY_GIVEN) or "dx" in form.outputs
-        self.has_library = is_known and not is_large
+        self.has_library = is_known and not _is_large(sizes, threads)
         ways = {BY_GIVEN: self._infer, BY_BATCH: self._train}
         self.by_library = ways.get(form.kernel, self._gradient)
         alone = channel_steps(form.with_axes(y=None)) if form.kernel is BY_BATCH else ()
@@ -87,9 +92,11 @@ class FastBatchNorm(ChannelKernel, OwnObject):
         return norm_kernel(self.elements, self.channels, self.epsilon)
 
     @staticmethod
-    def explained(form: RowForm, sizes: Sequence[int], *_: Any) -> str:
-        """The library."""
-        return "oneDNN"
+    def explained(
+        form: RowForm, sizes: Sequence[int], dtype: Any, numbers: Sequence[float], threads: int, *_: Any
+    ) -> str:
+        """The library, or loops."""
+        return "loops over rows" if _is_large(sizes, threads) else "oneDNN"
 
     def compute(self, given: Mapping[str, Array]) -> None:
         if self.has_library and not self.runs.is_early():

@@ -78,6 +78,8 @@ def _used(module: types.ModuleType, name: str) -> bool:
 
 
 def _line(door: str, name: str, value: object) -> str:
+    if isinstance(value, types.ModuleType) and not hasattr(value, "__file__"):  # made to be refused
+        return f"from types import ModuleType as _ModuleType\n{name}: _ModuleType"
     if isinstance(value, types.ModuleType):
         home, _, last = value.__name__.rpartition(".")
         return _import(home, last, name)

@@ -408,10 +408,10 @@ class CollectiveOptimizer(DistributedOptimizer):
         if strategy.mode == "collective":
             return main_program
         if execution.num_threads < strategy.nccl_comm_num + 1:
-            execution.num_threads = strategy.nccl_comm_num + 1
+            execution.set_unasked(num_threads=strategy.nccl_comm_num + 1)
         strategy.num_trainers, strategy.trainer_id = self._fleet.worker_num(), self._fleet.worker_index()
         strategy.trainers_endpoints = self._fleet.worker_endpoints()
-        strategy.enable_backward_optimizer_op_deps = True
+        strategy.set_unasked(enable_backward_optimizer_op_deps=True)
         self._compiled_program = CompiledProgram(main_program)
         return self._compiled_program.with_data_parallel(
             loss_name=self._loss.name, build_strategy=strategy, exec_strategy=execution, share_vars_from=None

@@ -18,7 +18,7 @@ import numpy as np
 
 from fluidlite.base.registry import get
 from fluidlite.executor.cuda.attention import AttentionForm, DeviceAttention
-from fluidlite.executor.cuda.channels import DeviceBatchNorm
+from fluidlite.executor.cuda.channels import DeviceChannels
 from fluidlite.executor.cuda.draws import DeviceKeptMask
 from fluidlite.executor.cuda.elementwise import FusedKernel, Part
 from fluidlite.executor.cuda.pools import DevicePool
@@ -28,6 +28,7 @@ from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.plan.actions import Elementwise
 from fluidlite.executor.plan.values import Storage, ValueFactory
 from fluidlite.ops.kernels.pooling import Pooling, Windows
+from fluidlite.ops.neural.batch_norm import BY_BATCH, GRADIENT
 
 WANTED = 0.85
 LOWEST = -64.0
@@ -133,16 +134,12 @@ def _batch_norm(sizes: tuple[int, int], backward: bool) -> Callable[[Any, int], 
 
     def make(xp: Any, elements: int) -> Work:
         a, outer = Arrays(xp), max(1, elements // (channels * inner))
-        kernel = DeviceBatchNorm(xp, outer, channels, inner, "float32", 1e-5)
-        x, other, scales = a(outer, channels, inner), a(outer, channels, inner), a(channels)
-        numbers = [a(channels) for _ in range(7)]
-        if not backward:
-            pairs = (numbers[1], numbers[2]), 0.9, other, (numbers[3], numbers[4]), (numbers[5], numbers[6])
-            work = a.work(kernel.train, x, scales, numbers[0], *pairs)
-            return Work(work.call, work.nbytes + x.nbytes)
-        outs = (a(outer, channels, inner), numbers[2], numbers[3])
-        work = a.work(kernel.gradient, x, other, scales, (numbers[0], numbers[1]), outs, False)
-        return Work(work.call, work.nbytes + x.nbytes + other.nbytes)
+        form, attrs = (GRADIENT.form(), ()) if backward else (BY_BATCH.form(), (0.9, 1e-5))
+        kernel = DeviceChannels(xp, form, (outer, channels, inner), "float32", attrs)
+        lengths = {"n": outer, "c": channels, "p": inner}
+        arrays = {name: a(*(lengths[axis] for axis in axes)) for name, axes in form.axes.items()}
+        again = sum(arrays[name].nbytes for name in ("x", "dy") if name in arrays)
+        return Work(a.work(kernel, *arrays.values()).call, a.nbytes + again)
 
     return make
 

@@ -12,7 +12,7 @@ from fluidlite.executor.cuda.kernel import NOT_FINITE_NUMBERS
 from fluidlite.ops.kernels.row_kernels import REDUCTIONS, RowForm, RowNode, RowOperand
 from fluidlite.ops.kernels.scalar import FUNCTIONS, PREDICATES, Ref
 
-__all__ = ["RowText", "has_tiles", "rows_text", "totals_text"]
+__all__ = ["RowText", "has_tiles", "indented", "rows_text", "totals_text"]
 
 _REDUCED = {
     "sum": ("0", "{0} += {1};", "row_sum({0})"),
@@ -47,6 +47,8 @@ class RowText:
         self.form = form
         self.outer = outer
         self.inner = inner
+        self.number = "S"
+        """The type of numbers."""
         self.lines: list[str] = []
         self.made: set[int] = set()
         """The nodes that have a variable where the next line stands."""
@@ -62,7 +64,7 @@ class RowText:
             self._numbers(needed, depth)
             self._stores_of_row(outputs, depth)
             self._sweep(outputs, needed, depth)
-        return self._kernel(form.kernel.name, outputs, [*self._begun(), *_indented(_indented(self.lines))])
+        return self._kernel(form.kernel.name, outputs, [*self._begun(), *indented(indented(self.lines))])
 
     def _begun(self) -> list[str]:
         """The head of the loop over rows."""
@@ -88,7 +90,7 @@ class RowText:
         for index, operand in zip(reduced, operands, strict=True):
             body.append(_REDUCED[self._kind(index)][1].format(f"v{index}", self._name(operand)))
         body += [f"{name}[{self._place(form.axes[name])}] = {self._cleared(name)};" for name in stored]
-        self.lines += ["FOR_EACH_OF(i, end) {", *_indented(body), "}"]
+        self.lines += ["FOR_EACH_OF(i, end) {", *indented(body), "}"]
         self.made = before | set(reduced)
         for index in reduced:
             divisor = " / columns" if form.nodes[index].function == "mean" else ""
@@ -112,7 +114,7 @@ class RowText:
             if self._is_of_row(self.form.axes[name]) and self.form.depth_of(self.form.last(name)) == depth
         ]
         if found:
-            self.lines += ["if (row < rows && threadIdx.x == 0) {", *_indented(found), "}"]
+            self.lines += ["if (row < rows && threadIdx.x == 0) {", *indented(found), "}"]
 
     def totals(self) -> str:
         """One that adds up what belongs to each element of an output, along a row of threads."""
@@ -120,7 +122,7 @@ class RowText:
         body, operands = self._summands(outputs)
         lines = ["  FOR_EACH_ROW(row, end, rows, columns) {"]
         lines += [f"    S t{place} = 0;" for place in range(len(outputs))]
-        lines += ["    FOR_EACH_OF(i, end) {", *_indented(_indented(_indented(body)))]
+        lines += ["    FOR_EACH_OF(i, end) {", *indented(indented(indented(body)))]
         lines += [f"      t{place} += {operand};" for place, operand in enumerate(operands)]
         lines += ["    }", *(f"    t{place} = row_sum(t{place});" for place in range(len(outputs)))]
         lines.append("    if (row < rows && threadIdx.x == 0) {")
@@ -138,7 +140,7 @@ class RowText:
             *(f"  S t{place} = 0;" for place in range(len(outputs))),
             "  if (i < end)",
             "    for (Index row = first; row < rows; row += step) {",
-            *_indented(_indented(_indented(body))),
+            *indented(indented(indented(body))),
             *(f"      t{place} += {operand};" for place, operand in enumerate(operands)),
             "    }",
             *(f"  t{place} = over_column(t{place});" for place in range(len(outputs))),
@@ -188,7 +190,7 @@ class RowText:
         source, label = node.operands
         lines = [f"const Index i = at_{label};", *self._values([source]), f"v{index} = {self._name(source)};"]
         self.made = before
-        return [f"S v{index} = NAN;", "if (is_column) {", *_indented(lines), "}"]
+        return [f"S v{index} = NAN;", "if (is_column) {", *indented(lines), "}"]
 
     def _values(self, values: Iterable[RowOperand]) -> list[str]:
         """The lines that compute values from what there is, of an element at `i`."""
@@ -200,7 +202,7 @@ class RowText:
 
     def _line(self, index: int) -> str:
         node = self.form.nodes[index]
-        kind = "bool" if node.function in PREDICATES else "S"
+        kind = "bool" if node.function in PREDICATES else self.number
         return f"const {kind} v{index} = {self._expression(node)};"
 
     def _expression(self, node: RowNode) -> str:
@@ -221,7 +223,8 @@ class RowText:
             return f"v{operand.index}"
         if isinstance(operand, str):
             return operand
-        return f"({'bool' if isinstance(operand, bool) else 'S'}){_literal(operand)}"
+        kind = "bool" if isinstance(operand, bool) else self.number
+        return f"({kind}){_literal(operand)}"
 
     def _cleared(self, output: str) -> str:
         name = self._name(self.form.last(output))
@@ -257,5 +260,6 @@ def _literal(number: float) -> str:
     return NOT_FINITE_NUMBERS.get(str(number), repr(number).lower())
 
 
-def _indented(lines: Iterable[str]) -> list[str]:
+def indented(lines: Iterable[str]) -> list[str]:
+    """The lines of a block."""
     return [f"  {line}" for line in lines]

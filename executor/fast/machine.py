@@ -18,7 +18,6 @@ from fluidlite.base import flags
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.compiler import LoopCode, is_available, loop_of, widths
-from fluidlite.executor.fast.loops.panels import as_argument
 from fluidlite.executor.fast.machine_code import (
     BEGIN,
     CLOCK,
@@ -39,7 +38,7 @@ from fluidlite.executor.fast.onednn.primitive import Primitive, aligned, scratch
 from fluidlite.executor.run.engine import ENGINE, EnginePart
 from fluidlite.executor.run.team import Team, on_team, team_of
 
-__all__ = ["NOW", "MachineCalls", "SharedCalls", "has_routines", "share_once"]
+__all__ = ["NOW", "MachineCalls", "SharedCalls", "share_once"]
 
 _FIRST_RUN = 2  # at which sharing pays: what runs once, as startup programs do, is not worth LLVM
 _WORD = 8  # bytes
@@ -68,9 +67,6 @@ class MachineCalls(Protocol):
         """Write the sum of the squares of all numbers of an array without gaps: not finite if one of them
         is not.
         """
-
-    def routine(self, name: str, first: int, last: int, *words: Any) -> None:
-        """A call of one of `FUNCTIONS` that are compiled, with arrays and integers as arguments."""
 
     def scratch(self, use: str, nbytes: int) -> int:
         """The address of bytes that last until the part asks for such of the same use again."""
@@ -110,10 +106,6 @@ class _Now:
     def squares(self, x: Array, out: Array) -> None:
         flat = x.reshape(-1)
         out[...] = np.dot(flat, flat)
-
-    def routine(self, name: str, first: int, last: int, *words: Any) -> None:
-        table = np.array(list(map(as_argument, words)), np.int64)
-        _SIGNATURE(_MACHINE.addresses[name])(first, last, address_of(table))
 
     def scratch(self, use: str, nbytes: int) -> int:
         if not self.team:
@@ -172,11 +164,6 @@ def share_once(threads: int, parts: int, work: Callable[[MachineCalls, int], Non
     recording = _Recording(threads, parts, work)
     recording.run(team)
     recording.release()
-
-
-def has_routines() -> bool:
-    """True once the functions are compiled; asks for them."""
-    return _MACHINE.functions() is not None
 
 
 def _by_python(threads: int, parts: int, work: Callable[[MachineCalls, int], None]) -> None:
@@ -293,10 +280,6 @@ class _PartCalls:
 
     def squares(self, x: Array, out: Array) -> None:
         self._append("squares", 1, [address_of(x), address_of(out), x.size])
-
-    def routine(self, name: str, first: int, last: int, *words: Any) -> None:
-        block = self.recording.block(list(map(as_argument, words)))
-        self.calls.append((self.recording.functions[name], first, last, address_of(block)))
 
     def scratch(self, use: str, nbytes: int) -> int:
         piece = _MACHINE.scratch(self.recording.team, self.number, use, nbytes)

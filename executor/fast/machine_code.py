@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fluidlite.executor.fast.loops.routine import Routine
-from fluidlite.executor.fast.norm_code import NORM_CODE, norm_texts
 from fluidlite.ops.kernels.gemm import ROW_MAJOR
 
 __all__ = [
@@ -46,18 +45,7 @@ _SKIPPED = 64  # waits that nobody looks in then: who is woken up gets the proce
 _MONOTONIC = 1  # the clock
 
 BEGIN = ("begin_bias", "begin_term", "begin_both")
-FUNCTIONS = (
-    "share",
-    "serve",
-    "recall",
-    "sequence",
-    "product",
-    "blas",
-    "execute",
-    "squares",
-    *BEGIN,
-    *NORM_CODE,
-)
+FUNCTIONS = ("share", "serve", "recall", "sequence", "product", "blas", "execute", "squares", *BEGIN)
 """The functions whose addresses `LOOP` writes down, in order."""
 
 _TEAM = f"""
@@ -505,7 +493,6 @@ def machine_text(lanes: int) -> str:
     """The text; its `LOOP` writes the addresses of all `FUNCTIONS` where its arguments are."""
     intrinsics: dict[str, str] = {}
     begins = [*(_begin(name, lanes, intrinsics) for name in BEGIN), _squares(lanes, intrinsics)]
-    begins += norm_texts(lanes, intrinsics)
     lines = []
     for number, name in enumerate(FUNCTIONS):
         lines.append(f"  %at{number} = getelementptr ptr, ptr %arguments, i64 {number}")

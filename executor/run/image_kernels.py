@@ -11,8 +11,9 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.records import dataclass
 from fluidlite.ops.kernels.pooling import Pooling
+from fluidlite.ops.neural.batch_norm import given_factors
 
-__all__ = ["ImageConv", "NormForm", "PoolForm", "ImagePool", "TailSteps"]
+__all__ = ["ImageConv", "PoolForm", "ImagePool", "TailSteps"]
 
 Statistics = tuple[Array, Array, Array, Array]
 
@@ -33,8 +34,7 @@ class TailSteps(NamedTuple):
         if self.statistics is None:
             return np.ones(len(w), w.dtype), shift
         scale, offset, mean, variance = self.statistics
-        factor = scale / np.sqrt(variance + w.dtype.type(self.epsilon))
-        return factor, offset + (shift - mean) * factor
+        return given_factors(scale, offset, mean - shift, variance, self.epsilon)
 
 
 class ImageConv(Protocol):
@@ -76,15 +76,3 @@ class ImagePool(Protocol):
 
     def backward(self, x: Array, pooled: Array, d: Array, out: Array, reuse: bool) -> None:
         """out = the gradient of x; `reuse`: the last forward pass saw the same x."""
-
-
-@dataclass(frozen=True)
-class NormForm:
-    """The arrays of a batch_norm: `elements` x `channels` without gaps, for a team of threads."""
-
-    elements: int
-    channels: int
-    threads: int
-    epsilon: float
-    asked: int = 1
-    """The run that has a library's kernel made."""

@@ -54,17 +54,23 @@ class RowBlocks:
 
 
 def block_rows(
-    xp: Any, form: RowForm, sizes: Sequence[int], dtype: Any, numbers: Sequence[float], threads: int
+    xp: Any,
+    form: RowForm,
+    sizes: Sequence[int],
+    dtype: Any,
+    numbers: Sequence[float],
+    threads: int,
+    sums: Any = None,
 ) -> Callable[..., None]:
     """`call(*arrays)` computes a row kernel; the arrays are those of the form, inputs before outputs, as
     `BlockText` wants them.
 
     The members' sums over rows are added in the members' order, so that they are the same in every run with
-    as many threads.
+    as many threads. Sums are of the type `sums` where there is one: those of blocks are added up in that.
     """
     rows, columns = sizes
     blocks = RowBlocks(rows, columns, threads, _comes_back(form))
-    is_one = blocks.members == 1 and blocks.height >= rows
+    is_one = blocks.members == 1 and blocks.height >= rows and sums is None
     text = block_text(form, is_one)
     vectors: dict[str, Callable[[], Array]] = {
         "ones": lambda: np.ones((columns, 1), dtype),
@@ -77,12 +83,12 @@ def block_rows(
         return {name: np.empty(shapes[axes], dtype) for name, axes in kinds.items()}
 
     values = dict(zip(form.numbers, numbers, strict=True))
-    sums = {f"sums_{name}": np.zeros((blocks.members, columns), dtype) for name in form.totals}
+    totals = {f"sums_{name}": np.zeros((blocks.members, columns), sums or dtype) for name in form.totals}
     own = [
-        [*scratch(blocks.height, text.own).values(), *(total[member] for total in sums.values())]
+        [*scratch(blocks.height, text.own).values(), *(total[member] for total in totals.values())]
         for member in range(blocks.members)
     ]
-    space = {**text.functions, "blocks": blocks, "own": own, **sums, **scratch(rows, text.whole)}
+    space = {**text.functions, "blocks": blocks, "own": own, **totals, **scratch(rows, text.whole)}
     for name, known in text.shared.items():
         space[known] = vectors[name]() if name in vectors else np.array(values.get(name, name), dtype)
     exec(text.code, space)

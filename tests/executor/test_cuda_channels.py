@@ -11,7 +11,9 @@ import pytest
 from both_places import run_on_both
 
 import fluidlite as fluid
-from fluidlite.executor.cuda.channels import DeviceBatchNorm
+from fluidlite.executor.cuda.channels import DeviceChannels
+from fluidlite.ops.kernels.row_kernels import RowKernel
+from fluidlite.ops.neural.batch_norm import BY_BATCH, BY_GIVEN, GRADIENT, GRADIENT_OF_GIVEN, GRADIENT_OF_SAVED
 
 pytestmark = pytest.mark.gpu
 
@@ -36,8 +38,15 @@ class Images:
     def of_channels(self) -> Any:
         return self.random.normal(1, 1, self.sizes[1]).astype(self.dtype)
 
-    def kernel(self, given: bool = False) -> DeviceBatchNorm:
-        return DeviceBatchNorm(self.cupy, *self.sizes, self.dtype, EPSILON, given)
+    def run(self, kernel: RowKernel, *given: Any, momentum: float = 0.75, **absent: None) -> list[Any]:
+        """The outputs that are there; arrays and outputs in the order of the declaration."""
+        form = kernel.form(**absent)
+        numbers = [{"momentum": momentum, "epsilon": EPSILON}[name] for name in form.numbers]
+        call = DeviceChannels(self.cupy, form, self.sizes, self.dtype, numbers)
+        shapes = {"ncp": self.sizes, "c": (self.sizes[1],)}
+        outs = self.new(*(shapes[form.axes[name]] for name in form.outputs))
+        call(*self.there(*given), *outs)
+        return list(outs)
 
     def there(self, *arrays: Any) -> tuple[Any, ...]:
         return tuple(map(self.cupy.asarray, arrays))
@@ -64,13 +73,8 @@ def wide(values: Any) -> Any:
 
 
 def test_train(images: Images) -> None:
-    channels = images.sizes[1]
-    y, mean_out, variance_out, saved_mean, saved_inverse = images.new(images.sizes, *[channels] * 4)
-    x, scale, bias, mean, variance = images.there(
-        images.x, images.scale, images.bias, images.mean, images.variance
-    )
-    running, saved = (mean_out, variance_out), (saved_mean, saved_inverse)
-    images.kernel().train(x, scale, bias, (mean, variance), 0.75, y, running, saved)
+    given = images.x, images.scale, images.bias, images.mean, images.variance
+    y, mean_out, variance_out, saved_mean, saved_inverse = images.run(BY_BATCH, *given)
     middle, spread = images.exact.mean((0, 2)), images.exact.var((0, 2))
     inverse = 1 / np.sqrt(spread + EPSILON)
     images.close(saved_mean, middle)
@@ -82,63 +86,62 @@ def test_train(images: Images) -> None:
 
 
 def test_infer(images: Images) -> None:
-    (y,) = images.new(images.sizes)
-    given = images.there(images.x, images.scale, images.bias, images.mean, images.variance)
-    images.kernel().infer(*given, y)
+    given = images.x, images.scale, images.bias, images.mean, images.variance
+    (y,) = images.run(BY_GIVEN, *given, savedmean=None, savedvariance=None)
     unit = (images.exact - wide(images.mean)) / wide(np.sqrt(images.variance.astype("float64") + EPSILON))
     images.close(y, unit * wide(images.scale) + wide(images.bias))
 
 
-@pytest.mark.parametrize("kind", ["of the batch", "frozen", "given"])
-def test_gradient(images: Images, kind: str) -> None:
-    channels = images.sizes[1]
+@pytest.mark.parametrize("kernel", [GRADIENT, GRADIENT_OF_SAVED, GRADIENT_OF_GIVEN], ids=lambda k: k.name)
+def test_gradient(images: Images, kernel: RowKernel) -> None:
     mean, variance = images.mean.astype("float64"), images.variance.astype("float64")
     inverse = 1 / np.sqrt(variance + EPSILON)
-    dx, dscale, dbias = images.new(images.sizes, channels, channels)
-    second = images.variance if kind == "given" else inverse.astype(images.dtype)
-    x, d, scale, *statistics = images.there(images.x, images.d, images.scale, images.mean, second)
-    kernel = images.kernel(kind == "given")
-    kernel.gradient(x, d, scale, tuple(statistics), (dx, dscale, dbias), kind != "of the batch")
+    second = images.variance if kernel is GRADIENT_OF_GIVEN else inverse.astype(images.dtype)
+    dx, dscale, dbias = images.run(kernel, images.x, images.scale, images.mean, second, images.d)
     unit = (images.exact - wide(mean)) * wide(inverse)
     slopes = images.d.astype("float64")
     weight, bias = (slopes * unit).sum((0, 2)), slopes.sum((0, 2))
     images.close(dscale, weight)
     images.close(dbias, bias)
-    if kind == "of the batch":
+    if kernel is GRADIENT:
         elements = images.sizes[0] * images.sizes[2]
         slopes = slopes - (wide(bias) + unit * wide(weight)) / elements
     images.close(dx, slopes * wide(images.scale * inverse))
 
 
 def test_gradient_of_x_alone_and_of_the_rest(images: Images) -> None:
-    channels = images.sizes[1]
-    dx, dscale, dbias, other = images.new(images.sizes, channels, channels, images.sizes)
-    x, d, scale, mean, inverse = images.there(
-        images.x, images.d, images.scale, images.mean, images.variance + 1
-    )
-    kernel = images.kernel()
-    kernel.gradient(x, d, scale, (mean, inverse), (dx, None, None), False)
-    kernel.gradient(x, d, scale, (mean, inverse), (None, dscale, dbias), False)
-    found = [dx.get(), dscale.get(), dbias.get()]
-    kernel.gradient(x, d, scale, (mean, inverse), (other, dscale, dbias), False)
-    for value, again in zip(found, (other, dscale, dbias), strict=True):
-        assert (value == again.get()).all()
+    given = images.x, images.scale, images.mean, images.variance + 1, images.d
+    found = images.run(GRADIENT, *given, dscale=None, dbias=None)
+    found += images.run(GRADIENT, *given, dx=None)
+    for value, again in zip(found, images.run(GRADIENT, *given), strict=True):
+        assert (value.get() == again.get()).all()
 
 
 def test_channels_without_spread_and_with_nan() -> None:
     import cupy
 
-    x = np.full((4, 3, 6), 1000.1, "float32")
-    x[1, 1, 2] = np.nan
-    x[2, 2, 3] = 1001.1
-    found = [cupy.zeros(3, "float32") for _ in range(4)]
-    y = cupy.zeros(x.shape, "float32")
-    ones, zeros = cupy.ones(3, "float32"), cupy.zeros(3, "float32")
-    kernel = DeviceBatchNorm(cupy, *x.shape, "float32", 1e-5)
-    kernel.train(cupy.asarray(x), ones, zeros, (zeros, ones), 0.0, y, tuple(found[:2]), tuple(found[2:]))
-    assert found[1].get()[0] == 0 and not y.get()[:, 0].any()
+    images = Images(cupy, 4, 3, 6, "float32")
+    images.x[...] = 1000.1
+    images.x[1, 1, 2] = np.nan
+    images.x[2, 2, 3] = 1001.1
+    zeros, ones = np.zeros(3, "float32"), np.ones(3, "float32")
+    y, _, variance, *_ = images.run(BY_BATCH, images.x, ones, zeros, zeros, ones, momentum=0.0)
+    assert variance.get()[0] == 0 and not y.get()[:, 0].any()
     assert np.isnan(y.get()[:, 1]).all()
-    assert found[1].get()[2] == pytest.approx(x[:, 2].astype("float64").var(), rel=1e-4)
+    assert variance.get()[2] == pytest.approx(images.x[:, 2].astype("float64").var(), rel=1e-4)
+
+
+def test_a_running_statistic_lies_where_it_was() -> None:
+    import cupy
+
+    images = Images(cupy, 9, 33, 49, "float32")
+    given = images.x, images.scale, images.bias, images.mean, images.variance
+    _, mean, variance, *_ = images.run(BY_BATCH, *given)
+    form = BY_BATCH.form(savedmean=None, savedvariance=None)
+    call = DeviceChannels(cupy, form, images.sizes, "float32", (0.75, EPSILON))
+    there = images.there(*given)
+    call(*there, cupy.zeros(images.sizes, "float32"), *there[3:])
+    assert (there[3].get() == mean.get()).all() and (there[4].get() == variance.get()).all()
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -153,4 +156,4 @@ def test_a_networks_steps(layout: str) -> None:
     feed = {"x": np.random.default_rng(1).random((5, *x.shape[1:]), "float32")}
     runs = run_on_both([feed] * 4, loss)
     assert runs.host == pytest.approx(runs.device, rel=2e-4, abs=1e-6)
-    assert runs.text.count("CUDA kernels batch_norm_*") == 4
+    assert runs.text.count("CUDA kernels batch_norm_") == 4

@@ -11,10 +11,12 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.executor.compile.pipeline import compile_plan
+from fluidlite.executor.cuda.channel_text import FILES, channels_text, launches_of
 from fluidlite.executor.cuda.elementwise import FusedKernel
 from fluidlite.executor.cuda.kernel import kernel_source
 from fluidlite.executor.plan.plan import FeedSpec, Target
 from fluidlite.ops.kernels.scalar import FUNCTIONS
+from fluidlite.ops.neural import batch_norm
 
 
 def nvrtc() -> ctypes.CDLL:
@@ -132,7 +134,6 @@ WRITTEN = {
     ("blocks.cuh", "conv.cu"): (),
     ("blocks.cuh", "top_k.cu"): (),
     ("blocks.cuh", "dropout.cu"): (),
-    ("blocks.cuh", "columns.cuh", "batch_norm.cu"): ("LAST", "GIVEN", "FROZEN"),
 }
 
 
@@ -142,6 +143,14 @@ def test_written_kernels_compile(files: tuple[str, ...], dtype: str) -> None:
     """Their results are tested on a device, or its stand-in."""
     for switch in (0, 1):
         compile_text(kernel_source(files, dtype, tuple((name, switch) for name in WRITTEN[files])))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["BY_BATCH", "BY_GIVEN", "GRADIENT", "GRADIENT_OF_GIVEN"])
+def test_kernels_over_channels_compile(name: str, dtype: str) -> None:
+    for kind, steps in launches_of(getattr(batch_norm, name).form()):
+        for is_last in (0, 1):
+            compile_text(kernel_source(FILES, dtype, (("LAST", is_last),), channels_text(kind, steps)))
 
 
 def test_infinities_compile() -> None:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
+from fluidlite.executor.run.channels import ChannelKernel
 from fluidlite.ops.kernels import gemm as products
-from fluidlite.ops.kernels.channel_rows import LongRows
 from fluidlite.ops.kernels.channels_last import ChannelsLast, Portion
 from fluidlite.ops.kernels.convolution import Geometry, Unfolded
 from fluidlite.ops.kernels.depthwise import DepthwiseLast
 from fluidlite.ops.kernels.few_places import FewPlaces, has_few_places
 from fluidlite.ops.kernels.merged_groups import MergedGroups, merged_count
+from fluidlite.ops.neural.batch_norm import BY_BATCH
 
 ONE, NONE = ((1, 1), (1, 1)), ((0, 0), (0, 0))
 GEOMETRIES = {
@@ -146,14 +147,17 @@ def test_products_add_to_what_is_there(library: bool, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("elements, channels", [(7, 3), (60, 1), (64, 16), (4096, 40), (1, 5000)])
-def test_moments_lose_no_digits_to_a_large_mean(elements: int, channels: int) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_statistics_lose_no_digits_to_a_large_mean(elements: int, channels: int, threads: int) -> None:
     x = np.random.default_rng(2).standard_normal((elements, channels)).astype("float32") + np.float32(1000)
-    rows = LongRows(elements, channels, 2)
-    pivot = rows.pivot(x).astype("float32")
-    parts = [rows.moments(x, rows.repeated(pivot, x.dtype), member) for member in (0, 1)]
-    total, squares = (sum(part) / elements for part in zip(*parts, strict=True))
-    np.testing.assert_allclose(pivot + total, x.mean(axis=0, dtype="float64"), rtol=1e-6)
-    np.testing.assert_allclose(squares - total * total, x.var(axis=0, dtype="float64"), rtol=1e-3, atol=1e-6)
+    form = BY_BATCH.form(y=None)
+    kernel = ChannelKernel(np, form, x.shape, np.dtype("float32"), (0.0, 0.0), threads)
+    ones = np.ones(channels, "float32")
+    found = np.empty((4, channels), "float32")
+    with np.errstate(divide="ignore"):  # a channel of one element has no spread
+        kernel(x, *[ones] * 4, *found)
+    np.testing.assert_allclose(found[0], x.mean(axis=0, dtype="float64"), rtol=1e-6)
+    np.testing.assert_allclose(found[1], x.var(axis=0, dtype="float64"), rtol=1e-3, atol=1e-6)
 
 
 # ---------------------------------------------------------------------- programs

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +14,25 @@ from fluidlite.executor.compile.frozen import is_frozen
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.lowering.conv import threads_for
 from fluidlite.executor.compile.lowering.device import for_kernel, takes
-from fluidlite.executor.cuda.channels import DeviceBatchNorm
+from fluidlite.executor.cuda.channels import DeviceChannels
 from fluidlite.executor.cuda.kernel import sum_dtype
 from fluidlite.executor.fast.batch_norm import FastBatchNorm, has_fast_batch_norm
-from fluidlite.executor.plan.actions import Bound, Out
+from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.values import Value
-from fluidlite.executor.run.batch_norm import SharedBatchNorm
-from fluidlite.executor.run.image_kernels import NormForm
+from fluidlite.executor.run.channels import ChannelKernel
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
+from fluidlite.ops.kernels.row_kernels import RowKernel
+from fluidlite.ops.neural.batch_norm import (
+    BY_BATCH,
+    BY_GIVEN,
+    FACTOR,
+    GRADIENT,
+    GRADIENT_OF_GIVEN,
+    GRADIENT_OF_SAVED,
+    INVERSE,
+    SHIFT,
+    sizes_of,
+)
 
 
 def _order(e: Emitter, x: Value) -> Sequence[int]:
@@ -41,31 +53,28 @@ def _order(e: Emitter, x: Value) -> Sequence[int]:
     raise CannotLower("the channels are not last")
 
 
-def _plan(e: Emitter, x: Value, base: Value) -> Bound:
-    assert base.shape is not None
-    if not e.on_host:
-        return _on_device(e, base)
-    channels = base.shape[-1]
-    elements = math.prod(base.shape[:-1])
-    if elements == 1:
-        raise CannotLower("a channel of one element is left as it is")
-    fast = has_fast_batch_norm(x.dtype)
-    factory, hint = (FastBatchNorm, "fast_norm") if fast else (SharedBatchNorm, "norm")
-    return e.bind_fresh(
-        hint, factory, NormForm(elements, channels, threads_for(e, x), e.attr("epsilon"), e.asked)
-    )
-
-
-def _on_device(e: Emitter, x: Value, given: bool = False) -> Bound:
-    """The same for an array as the program has it; `given` if a gradient is given variances."""
+def _run(
+    e: Emitter, x: Value, kernel: RowKernel, arrays: Mapping[str, Value | None], outputs: Mapping[str, Value]
+) -> None:
+    """Call a kernel over channels, which are last on the host; arrays and outputs by their names in it."""
     assert x.shape is not None
-    second = 1 if len(x.shape) > 1 and not is_channels_last(e.attr("data_layout")) else len(x.shape) - 1
-    outer = math.prod(x.shape[:second])
-    inner = math.prod(x.shape[second + 1 :])
+    outer, channels, inner = sizes_of(x.shape, "NHWC" if e.on_host else e.attr("data_layout"))
     if outer * inner == 1:
         raise CannotLower("a channel of one element is left as it is")
-    sizes = (outer, x.shape[second], inner)
-    return e.bind_fresh("norm", DeviceBatchNorm, *sizes, x.dtype, e.attr("epsilon"), given)
+    absent = {array.name: None for array in kernel.writes if array.name not in outputs}
+    form = kernel.form(**absent)
+    numbers = tuple(map(e.attr, form.numbers))
+    if not e.on_host:
+        call = e.bind_fresh("norm", DeviceChannels, form, (outer, channels, inner), x.dtype, numbers)
+    else:
+        arguments: tuple[Any, ...] = (form, (outer, channels), x.dtype, numbers, threads_for(e, x))
+        is_fast = has_fast_batch_norm(x.dtype)
+        call = (
+            e.bind_fresh("fast_norm", FastBatchNorm, *arguments, e.asked)
+            if is_fast
+            else e.bind_fresh("norm", ChannelKernel, *arguments)
+        )
+    e.run(call, *(arrays[name] for name in form.inputs), *(Out(outputs[name]) for name in form.outputs))
 
 
 def _numbers(e: Emitter, x: Value, *slots: str) -> list[Value]:
@@ -111,19 +120,25 @@ def _(e: Emitter) -> None:
         _pass_on(e, mean, variance)
         return
     base = for_kernel(e, e.base_in(x, order), x.dtype)
-    plan = _plan(e, x, base)
     y = _published(e, "Y", x, order)
+    arrays = {"x": base, "scale": scale, "bias": bias, "mean": mean, "variance": variance}
     if is_frozen(e.op):
-        e.run(plan, base, scale, bias, mean, variance, Out(y), method="infer")
+        _run(e, base, BY_GIVEN, arrays, {"y": y})
         _pass_on(e, mean, variance)
         return
-    running = tuple(
-        Out(e.out(slot, value.shape, value.dtype, inplace=True))
+    _train(e, base, arrays, y)
+
+
+def _train(e: Emitter, base: Value, arrays: Mapping[str, Value], y: Value) -> None:
+    """Y = X normalised by the batch's statistics, towards which the running ones move."""
+    mean, variance = arrays["mean"], arrays["variance"]
+    running = [
+        e.out(slot, value.shape, value.dtype, inplace=True)
         for slot, value in (("MeanOut", mean), ("VarianceOut", variance))
-    )
-    saved = tuple(Out(_statistic(e, slot, mean)) for slot in ("SavedMean", "SavedVariance"))
-    momentum = e.attr("momentum")
-    e.run(plan, base, scale, bias, (mean, variance), momentum, Out(y), running, saved, method="train")
+    ]
+    saved = [_statistic(e, slot, mean) for slot in ("SavedMean", "SavedVariance")]
+    names = ("y", "meanout", "varianceout", "savedmean", "savedvariance")
+    _run(e, base, BY_BATCH, arrays, dict(zip(names, (y, *running, *saved), strict=True)))
 
 
 def _lies_by_channels(e: Emitter, x: Value) -> bool:
@@ -144,8 +159,10 @@ def _infer_as_it_lies(
     (scale, bias), (mean, variance) = weights, statistics
     assert x.shape is not None and scale.shape is not None
     factor, shift = (e.temp(scale.shape, scale.dtype) for _ in "fs")
-    e.elementwise("s / sqrt(v + epsilon)", factor, s=scale, v=variance, epsilon=e.attr("epsilon"))
-    e.elementwise("b - m * f", shift, b=bias, m=mean, f=factor)
+    inverse = e.temp(scale.shape, scale.dtype)
+    e.elementwise(INVERSE, inverse, variance=variance, epsilon=e.attr("epsilon"))
+    e.elementwise(FACTOR, factor, scale=scale, inverse=inverse)
+    e.elementwise(SHIFT, shift, bias=bias, mean=mean, factor=factor)
     beside = (x.shape[1], *(1,) * (len(x.shape) - 2))
     factor, shift = e.reshape(factor, beside), e.reshape(shift, beside)
     e.elementwise("x * f + s", e.out("Y", x.shape, x.dtype), x=x, f=factor, s=shift)
@@ -179,15 +196,14 @@ def _(e: Emitter) -> None:
     if d is None or d.dtype != x.dtype:
         raise CannotLower("dtype")
     base, incoming = (for_kernel(e, e.base_in(value, order), x.dtype) for value in (x, d))
-    plan = _plan(e, x, base) if e.on_host else _on_device(e, base, given)
-    outs = (
-        Out(_published(e, "X@GRAD", x, order)) if e.wants("X@GRAD") else None,
-        *(
-            Out(e.out(slot, scale.shape, scale.dtype)) if e.wants(slot) else None
-            for slot in ("Scale@GRAD", "Bias@GRAD")
-        ),
-    )
-    if given and e.on_host:
-        e.run(plan, base, incoming, scale, tuple(statistics), outs, method="gradient_of_frozen")
-    else:
-        e.run(plan, base, incoming, scale, tuple(statistics), outs, frozen, method="gradient")
+    found = {"dx": _published(e, "X@GRAD", x, order)} if e.wants("X@GRAD") else {}
+    found |= {
+        f"d{slot.lower()}": e.out(f"{slot}@GRAD", scale.shape, scale.dtype)
+        for slot in ("Scale", "Bias")
+        if e.wants(f"{slot}@GRAD")
+    }
+    constant = GRADIENT_OF_GIVEN if given else GRADIENT_OF_SAVED
+    kernel = constant if frozen else GRADIENT
+    arrays = {"x": base, "dy": incoming, "scale": scale}
+    arrays |= dict(zip([slot.lower() for slot in slots], statistics, strict=True))
+    _run(e, base, kernel, arrays, found)

@@ -19,7 +19,8 @@ The signature
 -------------
 Arrays have a letter for each axis, numbers have none; `x` stands for the op's slot X, `dout` for Out@GRAD.
 The letters `columns` run along a row, the others over the rows. One array at least has all letters, in the
-order in which its elements lie: rows before columns.
+order in which its elements lie: rows before columns. Channels are the rows of a kernel of three letters whose
+`columns` are the first and the last one, as in x[ncp] with columns "np"; there may be a single place `p`.
 
     x[rc]               an array
     bias[c]=0           one that may be absent, and is that number then
@@ -31,6 +32,7 @@ The text
 Each line gives a value a name, or an output a value. Functions are those of `scalar.FUNCTIONS`, and
 
     sum(v), mean(v), max(v)    of each row; NaN counts as the largest number
+    variance(v)                the mean square of what v is away from its mean
     total(v)                   the sum along all axes that the output it is given to lacks
     v[label]                   the element of each row at its label; on a device NaN where that is no column
     out[label] = v             the output with another element there
@@ -52,6 +54,10 @@ An output gets its values one after the other. None of them is read after the ne
 can lie in the array of the output. The last one is the result.
 
 `total` is the last thing that is done to a value, and what it adds up needs no reduction.
+
+Only kernels over channels have nodes "variance": of a value, and of its mean, which renderers may find in the
+same sweep. In others it is written out. Where ranks share the rows of such a kernel, means and variances are
+those over all ranks, and sums those of each.
 """
 
 from __future__ import annotations
@@ -84,7 +90,7 @@ __all__ = [
     "spelled",
 ]
 
-REDUCTIONS = ("sum", "mean", "max")
+REDUCTIONS = ("sum", "mean", "max", "variance")
 NUMBER = "#"
 """In place of axes: an array of which every element is one number, which is given as such."""
 
@@ -143,7 +149,10 @@ class RowKernel:
         self.arrays = {array.name: array for array in (*self.reads, *self.writes)}
         self.labels = [array for array in self.reads if array.ignored]
         self.axes = max((array.axes for array in self.arrays.values()), key=len)
-        self.rows = self.axes.removesuffix(columns)
+        self.rows = "".join(axis for axis in self.axes if axis not in columns)
+        self.is_of_channels = len(self.axes) == 3 and columns == self.axes[::2]
+        if not self.is_of_channels and not self.axes.endswith(columns):
+            raise ValueError(f"row kernel {name!r}: the elements of a row do not lie behind each other")
         self.lines = ast.parse(textwrap.dedent(text)).body
         self.labelled = {
             tree.value.id
@@ -400,7 +409,14 @@ class _StepReader:
             name, label = self._place(tree)
             return self._node("pick", (self._named(name), label))
         function, trees = called_by(tree)
-        return self._node(function, tuple(map(self._value, trees)))
+        operands = tuple(map(self._value, trees))
+        return self._variance(*operands) if function == "variance" else self._node(function, operands)
+
+    def _variance(self, value: RowOperand) -> RowOperand:
+        mean = self._node("mean", (value,))
+        if self.kernel.is_of_channels:
+            return self._node("variance", (value, mean))
+        return self._node("mean", (self._node("square", (self._node("sub", (value, mean)),)),))
 
     def _named(self, name: str) -> RowOperand:
         if name in self.known:
@@ -445,4 +461,5 @@ class _StepReader:
             source = self.nodes[operands[0].index]
             # what is stored has to be there
             return max(depth, source.depth + (source.function != "load"))
-        return depth + (function in REDUCTIONS)
+        # a variance is as deep as its mean, which is found with it
+        return depth + (function in REDUCTIONS and function != "variance")

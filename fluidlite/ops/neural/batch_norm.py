@@ -6,9 +6,12 @@ channels are last or there are no places.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from fluidlite.base.attr_limits import between, limited
 from fluidlite.base.dtypes import Array
@@ -16,6 +19,9 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.kept_attrs import ONEDNN
 from fluidlite.base.registry import GradContext, Op, Spec
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
+from fluidlite.ops.kernels.row_calls import over_rows
+from fluidlite.ops.kernels.row_kernels import RowKernel
+from fluidlite.ops.kernels.scalar import function_of
 from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
@@ -32,59 +38,90 @@ _KEPT = {**ONEDNN, "fuse_with_relu": False}
 _MORE_SLOTS = "MomentumTensor? -> Y MeanOut VarianceOut SavedMean? SavedVariance? ReserveSpace?"
 
 
-# ------------------------------------------------------------------ sums over channels
-def by_channel(array: Array, data_layout: str) -> Array:
-    """`array` as (N, C, places) or (rows, C)."""
-    if is_channels_last(data_layout) or array.ndim == 2:
-        return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
-    return array.reshape(*array.shape[:2], math.prod(array.shape[2:]))
+# ------------------------------------------------------------------ kernels
+# by given statistics, each of a channel: y = x * factor + shift
+INVERSE = "1 / sqrt(variance + epsilon)"
+FACTOR = "scale * inverse"
+SHIFT = "bias - mean * factor"
+_INVERSE = function_of(INVERSE, ["variance", "epsilon"], {})
+_FACTOR = function_of(FACTOR, ["scale", "inverse"], {})
+_SHIFT = function_of(SHIFT, ["bias", "mean", "factor"], {})
 
 
-def _count(x: Array) -> int:
-    """How many elements a channel has."""
-    return len(x) * math.prod(x.shape[2:])
+def given_factors(
+    scale: Array, bias: Array, mean: Array, variance: Array, epsilon: float
+) -> tuple[Array, Array]:
+    """Factor and shift of each channel on the host."""
+    factor = _FACTOR(np, scale, _INVERSE(np, variance, epsilon))
+    return factor, _SHIFT(np, bias, mean, factor)
 
 
-def channel_sum(x: Array) -> Array:
-    """The sum over everything but the channels of what `by_channel` gave."""
-    if x.ndim == 2:
-        return x.sum(axis=0, dtype=x.dtype)
-    return x.sum(axis=2, dtype=x.dtype).sum(axis=0)
+# `savedvariance` is one over the deviation
+BY_BATCH = RowKernel(
+    "batch_norm",
+    "x[ncp] scale[c] bias[c] mean[c] variance[c] momentum epsilon"
+    " -> y[ncp] meanout[c] varianceout[c] savedmean[c] savedvariance[c]",
+    f"""
+    savedmean = mean(x)
+    spread = variance(x)
+    meanout = mean * momentum + savedmean * (1 - momentum)
+    varianceout = variance * momentum + spread * (1 - momentum)
+    mean = savedmean
+    variance = spread
+    savedvariance = {INVERSE}
+    inverse = savedvariance
+    factor = {FACTOR}
+    y = x * factor + ({SHIFT})
+    """,
+    columns="np",
+)
+BY_GIVEN = RowKernel(
+    "batch_norm_given",
+    "x[ncp] scale[c] bias[c] mean[c] variance[c] epsilon -> y[ncp] savedmean[c] savedvariance[c]",
+    f"""
+    savedmean = mean
+    savedvariance = {INVERSE}
+    inverse = savedvariance
+    factor = {FACTOR}
+    y = x * factor + ({SHIFT})
+    """,
+    columns="np",
+)
 
 
-def channel_dot(xp: Any, a: Array, b: Array) -> Array:
-    """The sum of a * b over everything but the channels."""
-    return xp.einsum("nc,nc->c", a, b) if a.ndim == 2 else xp.einsum("ncp,ncp->nc", a, b).sum(axis=0)
-
-
-def spread(x: Array, factors: Array) -> Array:
-    """A value for each channel, in a shape that broadcasts against `x`."""
-    return factors if x.ndim == 2 else factors[:, None]
-
-
-def _statistics(xp: Any, x: Array) -> tuple[Array, Array]:
-    """Mean and biased variance of each channel."""
-    count = _count(x)
-    mean = channel_sum(x) / x.dtype.type(count)
-    # squares of the centred values: mean(x * x) - mean * mean loses digits where the mean is large
-    centred = x - spread(x, mean)
-    return mean, channel_dot(xp, centred, centred) / x.dtype.type(count)
-
-
-def _shared_statistics(xp: Any, ctx: Any, x: Array) -> tuple[Array, Array]:
-    """The statistics of the batches of all ranks, each with as many rows as it has.
-
-    The variance of the whole is the mean of the parts' variances and of their means' squared distances from
-    the whole's mean.
+def _gradient(name: str, reads: str, away: str, inverse: str, by_batch: bool) -> RowKernel:
+    """The kernel of a gradient, from what says how far x is `away` from the mean; mean and variance are
+    constants unless they are those `by_batch`.
     """
-    mean, variance = _statistics(xp, x)
-    parts = ctx.gather(xp.stack([mean, variance, xp.full_like(mean, _count(x))]))
-    if len(parts) == 1:
-        return mean, variance
-    means, variances, counts = (xp.stack(found) for found in zip(*parts, strict=True))
-    weights = counts / counts.sum(axis=0)
-    whole = (weights * means).sum(axis=0)
-    return whole, (weights * (variances + (means - whole) ** 2)).sum(axis=0)
+    through = " - (away * (mean(dy * away) * inverse * inverse) + mean(dy))"
+    return RowKernel(
+        name,
+        f"{reads} dy[ncp] -> dx[ncp] dscale[c] dbias[c]",
+        f"""
+        inverse = {inverse}
+        away = {away}
+        dscale = sum(dy * away) * inverse
+        dbias = sum(dy)
+        dx = (dy{through if by_batch else ""}) * ({FACTOR})
+        """,
+        columns="np",
+    )
+
+
+_SAVED = "scale[c] savedmean[c] savedvariance[c]"
+_AWAY = "x - savedmean"
+GRADIENT = _gradient("batch_norm_grad", f"x[ncp] {_SAVED}", _AWAY, "savedvariance", True)
+GRADIENT_OF_SAVED = _gradient("batch_norm_grad_saved", f"x[ncp] {_SAVED}", _AWAY, "savedvariance", False)
+GRADIENT_OF_GIVEN = _gradient(
+    "batch_norm_grad_given", "x[ncp] scale[c] mean[c] variance[c] epsilon", "x - mean", INVERSE, False
+)
+
+
+def sizes_of(shape: Sequence[int], data_layout: str) -> tuple[int, int, int]:
+    """Images, channels, and the places of each; rows, channels and one place where the channels are last."""
+    if is_channels_last(data_layout) or len(shape) == 2:
+        return math.prod(shape[:-1]), shape[-1], 1
+    return shape[0], shape[1], math.prod(shape[2:])
 
 
 # ------------------------------------------------------------------ forward
@@ -123,33 +160,27 @@ def _normalise(
 
     With a context, the statistics are those of all ranks that run the program together.
     """
-    x = by_channel(X, attrs["data_layout"])
-    epsilon = Scale.dtype.type(attrs["epsilon"])
+    sizes = sizes_of(X.shape, attrs["data_layout"])
     frozen = _frozen(attrs)
-    if _passes_through(x, frozen, ctx):
+    if _passes_through(sizes, frozen, ctx):
         return (X.copy(), Mean, Variance, xp.zeros_like(Mean), xp.zeros_like(Mean))
+    # half precision is computed in that of the statistics
+    given: dict[str, Any] = {"x": X.astype(Scale.dtype, copy=False), "scale": Scale, "bias": Bias}
+    given |= {"mean": Mean, "variance": Variance, "epsilon": attrs["epsilon"]}
     if frozen:
-        mean, inverse, running = Mean, 1 / xp.sqrt(Variance + epsilon), (Mean, Variance)
+        y, mean, inverse = over_rows(xp, BY_GIVEN, sizes, **given)
+        found = [Mean, Variance, mean, inverse]
     else:
-        momentum = _momentum(attrs["momentum"], MomentumTensor, Scale.dtype)
-        mean, variance = (
-            item.astype(Scale.dtype, copy=False)
-            for item in (_statistics(xp, x) if ctx is None else _shared_statistics(xp, ctx, x))
-        )
-        inverse = 1 / xp.sqrt(variance + epsilon)
-        running = (Mean * momentum + mean * (1 - momentum), Variance * momentum + variance * (1 - momentum))
-    scale = inverse * Scale
-    # x * scale + shift: two passes over x, where the formula as it is written takes four
-    y = x * spread(x, scale.astype(x.dtype, copy=False))
-    y += spread(x, (Bias - mean * scale).astype(x.dtype, copy=False))
-    return (y.reshape(X.shape), *running, mean, inverse)
+        given["momentum"] = _momentum(attrs["momentum"], MomentumTensor, Scale.dtype)
+        y, *found = over_rows(xp, BY_BATCH, sizes, gather=None if ctx is None else ctx.gather, **given)
+    return (y.astype(X.dtype, copy=False).reshape(X.shape), *found)
 
 
-def _passes_through(x: Array, frozen: bool, ctx: Any) -> bool:
+def _passes_through(sizes: Sequence[int], frozen: bool, ctx: Any) -> bool:
     """True where a channel has one element alone: it would be its own mean, so Paddle leaves it as it is, and
     the running statistics, too.
     """
-    return not frozen and ctx is None and x.size == x.shape[1] > 0
+    return not frozen and ctx is None and sizes[0] * sizes[2] == 1 and sizes[1] > 0
 
 
 def _frozen(attrs: Mapping[str, Any]) -> bool:
@@ -176,31 +207,30 @@ def _gradient_rule(type: str) -> Callable[[GradContext], None]:
     return rule
 
 
-def gradients(
-    xp: Any, centred: Array, d: Array, scale: Array, inverse: Array, frozen: bool, ctx: Any = None
-) -> tuple[Array, Array, Array]:
-    """Gradients of x, scale and bias for y = scale * centred * inverse + bias; overwrites `centred`.
+def _gradients(
+    xp: Any,
+    kernel: RowKernel,
+    shape: Sequence[int],
+    attrs: Mapping[str, Any],
+    wants: frozenset[str],
+    frozen: bool,
+    ctx: Any = None,
+    **given: Any,
+) -> tuple[Maybe, Maybe, Maybe]:
+    """Gradients of X, Scale and Bias.
 
-    Unless `frozen`, the mean and the variance that made `centred` and `inverse` depend on x, with a context
-    on that of all ranks; the gradients of scale and bias are always those of this rank, for they are summed
-    like any other's.
+    Unless `frozen`, the mean and the variance depend on X, with a context on that of all ranks; the gradients
+    of Scale and Bias are always those of this rank, for they are summed like any other's.
     """
-    if _passes_through(centred, frozen, ctx):
+    scale, d = given["scale"], given["dy"]
+    sizes = sizes_of(shape, attrs["data_layout"])
+    if _passes_through(sizes, frozen, ctx):
         return d.copy(), xp.zeros_like(scale), xp.zeros_like(scale)
-    bias = channel_sum(d)
-    weight = channel_dot(xp, centred, d) * inverse
-    factor = spread(centred, (scale * inverse).astype(d.dtype, copy=False))
-    if frozen:
-        return d * factor, weight, bias
-    # dx = factor * (d - mean(d) - unit * mean(d * unit)), where unit = centred * inverse
-    count, of_weight, of_bias = d.dtype.type(_count(d)), weight, bias
-    if ctx is not None:
-        of_weight, of_bias, count = sum(ctx.gather(xp.stack([weight, bias, xp.full_like(weight, count)])))
-    centred *= spread(centred, of_weight * inverse / count)
-    centred += spread(centred, of_bias / count)
-    xp.subtract(d, centred, out=centred)
-    centred *= factor
-    return centred, weight, bias
+    arrays = {name: value.astype(scale.dtype, copy=False) for name, value in given.items()}
+    arrays |= {name: attrs[name] for name in kernel.numbers}
+    gather = None if ctx is None else ctx.gather
+    dx, dscale, dbias = over_rows(xp, kernel, sizes, wants, gather, **arrays)
+    return None if dx is None else dx.astype(d.dtype, copy=False).reshape(shape), dscale, dbias
 
 
 _ALIKE = ("X", "Scale", "Bias", "Mean", "Variance")
@@ -244,18 +274,21 @@ def _declare_gradient(op: Op, synchronised: bool) -> None:
         SavedMean: Maybe,
         SavedVariance: Maybe,
         dY: Array,
+        wants: frozenset[str],
         attrs: dict[str, Any],
-    ) -> tuple[Array, Array, Array]:
-        layout = attrs["data_layout"]
+    ) -> tuple[Maybe, Maybe, Maybe]:
+        ranks = ctx if synchronised else None
+        given = {"x": X, "scale": Scale, "dy": dY}
         frozen = _frozen(attrs)
-        mean, inverse = SavedMean, SavedVariance
-        if frozen and Mean is not None and Variance is not None:
-            mean = Mean
-            inverse = 1 / xp.sqrt(Variance + Scale.dtype.type(attrs["epsilon"]))
-        assert mean is not None and inverse is not None
-        x, d, ranks = by_channel(X, layout), by_channel(dY, layout), ctx if synchronised else None
-        dx, weight, bias = gradients(xp, x - spread(x, mean), d, Scale, inverse, frozen, ranks)
-        return dx.astype(X.dtype, copy=False).reshape(X.shape), weight, bias
+        if not frozen:
+            kernel, names = GRADIENT, ("savedmean", "savedvariance")
+        elif Mean is None or Variance is None:
+            kernel, names = GRADIENT_OF_SAVED, ("savedmean", "savedvariance")
+        else:
+            kernel, names = GRADIENT_OF_GIVEN, ("mean", "variance")
+        values = (SavedMean, SavedVariance) if names[0] == "savedmean" else (Mean, Variance)
+        given |= {name: value for name, value in zip(names, values, strict=True) if value is not None}
+        return _gradients(xp, kernel, X.shape, attrs, wants, frozen, ranks, **given)
 
 
 _declare(
@@ -272,23 +305,34 @@ inplace_abn = Op(
 inplace_abn.shape(_shape_rule("inplace_abn"))
 
 
-def _activated(xp: Any, y: Array, activation: str, alpha: float) -> Array:
-    if activation == "leaky_relu":
-        return xp.where(y > 0, y, y * y.dtype.type(alpha))
-    if activation == "elu":
-        return xp.where(y > 0, y, xp.expm1(xp.minimum(y, 0)) * y.dtype.type(alpha))
-    return y
+class _Activated(NamedTuple):
+    """An activation of h, and what comes before it in terms of its result y: h, and the gradient of h."""
+
+    result: str
+    before: str
+    slope: str
 
 
-def _before_activation(xp: Any, y: Array, d: Array, activation: str, alpha: float) -> tuple[Array, Array]:
-    """Input of the activation and its gradient, from the activation's result and its gradient."""
-    factor = y.dtype.type(alpha)
-    if activation == "leaky_relu":
-        return xp.where(y > 0, y, y / factor), xp.where(y > 0, d, d * factor)
-    if activation == "elu":
-        before = xp.log1p(xp.minimum(y, 0) / factor)
-        return xp.where(y > 0, y, before), xp.where(y > 0, d, d * (y + factor))
-    return y, d
+_ACTIVATIONS = {
+    "leaky_relu": _Activated(
+        "where(h > 0, h, h * alpha)", "where(y > 0, y, y / alpha)", "where(y > 0, dy, dy * alpha)"
+    ),
+    "elu": _Activated(
+        "where(h > 0, h, expm1(minimum(h, 0)) * alpha)",
+        "where(y > 0, y, log1p(minimum(y, 0) / alpha))",
+        "where(y > 0, dy, dy * (y + alpha))",
+    ),
+}
+
+
+@functools.cache
+def _abn_gradient(activation: str, frozen: bool) -> RowKernel:
+    """The kernel of a gradient from the activation's result and its gradient."""
+    _, before, slope = _ACTIVATIONS.get(activation, ("h", "y", "dy"))
+    reads = "y[ncp] scale[c] bias[c] savedvariance[c] alpha"
+    # h - bias = scale * (x - mean) * inverse
+    away = f"({before} - bias) / (scale * savedvariance)\n        dy = {slope}"
+    return _gradient("inplace_abn_grad", reads, away, "savedvariance", not frozen)
 
 
 @inplace_abn.kernel
@@ -304,7 +348,10 @@ def _(
     attrs: dict[str, Any],
 ) -> tuple[Array, ...]:
     y, *rest = _normalise(xp, X, Scale, Bias, Mean, Variance, MomentumTensor, attrs)
-    return (_activated(xp, y, attrs["activation"], attrs["alpha"]), *rest)
+    if attrs["activation"] in _ACTIVATIONS:
+        activate = function_of(_ACTIVATIONS[attrs["activation"]].result, ["h", "alpha"], {})
+        y = activate(xp, y, attrs["alpha"])
+    return (y, *rest)
 
 
 def _abn_rule(context: GradContext) -> None:
@@ -325,25 +372,18 @@ inplace_abn.grad_rule("X Scale Bias")(_abn_rule)
 
 
 @inplace_abn.grad("X Scale Bias")
+@with_attrs(_ABN_ATTRS)
 def _(
     xp: Any,
     Y: Array,
     Scale: Array,
     Bias: Array,
-    SavedMean: Array,
     SavedVariance: Array,
     dY: Array,
-    is_test: bool,
-    use_global_stats: bool,
-    data_layout: str,
-    activation: str,
-    alpha: float,
-) -> tuple[Array, Array, Array]:
-    y, d = _before_activation(xp, Y, dY, activation, alpha)
-    y = by_channel(y, data_layout)
-    # y - bias = scale * (x - mean) * inverse
-    centred = (y - spread(y, Bias)) / spread(y, Scale * SavedVariance)
-    dx, weight, bias = gradients(
-        xp, centred, by_channel(d, data_layout), Scale, SavedVariance, is_test or use_global_stats
-    )
-    return dx.reshape(Y.shape), weight, bias
+    wants: frozenset[str],
+    attrs: dict[str, Any],
+) -> tuple[Maybe, Maybe, Maybe]:
+    frozen = attrs["is_test"] or attrs["use_global_stats"]
+    kernel = _abn_gradient(attrs["activation"], frozen)
+    given = {"y": Y, "scale": Scale, "bias": Bias, "savedvariance": SavedVariance, "dy": dY}
+    return _gradients(xp, kernel, Y.shape, attrs, wants, frozen, **given)

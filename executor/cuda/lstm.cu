@@ -1,8 +1,8 @@
 // All steps of a long short-term memory in one launch, forward and back; gates in the order candidate, input,
 // forget, output. STEP and STEP_BACK are what `fluidlite.ops.kernels.lstm_steps` declares for one unit.
 
-// `peepholes` are the weights of input, forget and output gate. Gates and activated cells lie step by step, for
-// the gradient.
+// `peepholes` are the weights of input, forget and output gate. Gates and activated cells lie step by step,
+// for the gradient.
 extern "C" __global__ void lstm(const T* x, const T* weight, const T* bias, const T* peepholes,
                                 const T* first_states, const T* first_cells, const Index* places,
                                 const Index* starts, T* hiddens, T* cells, T* gates, T* actives, Index steps,

@@ -11,11 +11,14 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import KernelContext
+from fluidlite.executor.cuda.cell_text import cell_text
 from fluidlite.executor.cuda.kernel import THREADS, WARP, CudaKernel
+from fluidlite.ops.kernels import gru_steps, lstm_steps
+from fluidlite.ops.kernels.cells import CellForm, gradient, incoming
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun
-from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun
-from fluidlite.ops.kernels.recurrence import Activation, TimeSteps
+from fluidlite.ops.kernels.lstm_steps import GATES, LstmLayer, LstmRun
+from fluidlite.ops.kernels.recurrence import TimeSteps
 
 __all__ = ["DeviceRecurrences", "fits_launch"]
 
@@ -23,23 +26,18 @@ Maybe: TypeAlias = "Array | None"
 
 _COMMON = ("blocks.cuh", "recurrence.cuh")
 _LIMIT = 512  # units whose states lie in shared memory, and whose weights in the cache of a device
-_NAMES = {
-    "identity": "Identity",
-    "sigmoid": "Sigmoid",
-    "clamped_sigmoid": "ClampedSigmoid",
-    "tanh": "Tanh",
-    "relu": "Relu",
-}
 
 
 class _LaunchForm(NamedTuple):
-    """Facts that a launch depends on: steps, elements, columns that threads share, switches of the text."""
+    """Facts that a launch depends on: steps, elements, columns that threads share, switches of the text, and
+    the statements that it has of a cell.
+    """
 
     steps: TimeSteps
     dtype: Any
     columns: int
     has: Mapping[str, bool]
-    activations: Mapping[str, Activation]
+    texts: Mapping[str, str]
 
 
 class DeviceRecurrences(CompiledSteps):
@@ -85,7 +83,7 @@ class DeviceRecurrences(CompiledSteps):
         arrays += [*map(functools.partial(_whole, xp), run), dx, earlier, before, first_cells]
         has = {"HAS_DCELLS": dcells is not None, "HAS_LAST": last_cells is not None}
         _launch_lstm(layer, "lstm_grad", size, arrays, has)
-        return dx, earlier, _bias_gradient(layer, run, dx, before), first_cells
+        return dx, earlier, lstm_steps.joined_bias_gradient(layer.cell, run.cells, before, dx), first_cells
 
     def gru(
         self, ctx: KernelContext, layer: GruLayer, X: Array, bias: Maybe, fixed: Hashable
@@ -157,7 +155,7 @@ def _launch(
 ) -> None:
     """A block for each sequence, with a thread for each of the form's columns, or several."""
     switches: list[tuple[str, int | str]] = [(key, int(value)) for key, value in form.has.items()]
-    switches += [(key, _NAMES[each.name]) for key, each in form.activations.items()]
+    switches += form.texts.items()
     kernel = CudaKernel(xp, name, (*_COMMON, file), form.dtype, tuple(switches))
     threads = min(THREADS, -(-form.columns // WARP) * WARP)
     kernel((form.steps.running,), (threads,), arrays, (len(form.steps.steps), *numbers))
@@ -176,25 +174,47 @@ def _launch_lstm(
         "HAS_LAST": False,
         **has,
     }
-    activations = {"GATE": cell.gate, "STATE": cell.state, "CANDIDATE": cell.candidate}
-    form = _LaunchForm(layer.steps, layer.weight.dtype, columns, known, activations)
-    _launch(cell.xp, "lstm.cu", name, form, arrays, (cell.size, float(cell.clip)))
+    form = _LaunchForm(layer.steps, layer.weight.dtype, columns, known, _lstm_texts(cell.form()))
+    _launch(cell.xp, "lstm.cu", name, form, arrays, (cell.size,))
+
+
+@functools.cache
+def _lstm_texts(form: CellForm) -> dict[str, str]:
+    """The statements of one step."""
+    raw = [f"x_{name}" for name in GATES]
+    known = form.known
+    made = ["cell", "shown", "hidden"]
+    weights = [name for name in known if name != "before"]
+    loads = [f"const S {name} = peepholes[{at} * size + j];" for at, name in enumerate(weights)]
+    back = lstm_steps.back_form(form).whole()
+    given = [*GATES, *made, *known, incoming("hidden"), incoming("cell")]
+    return {
+        "PEEPHOLE_WEIGHTS": " ".join(loads),
+        "STEP": cell_text(form.forward, [*raw, *known], [*GATES, *made], True),
+        "STEP_BACK": cell_text(back, given, list(map(gradient, [*raw, "before"])), False),
+    }
 
 
 def _launch_gru(layer: GruLayer, name: str, columns: int, arrays: Sequence[Any], biased: bool) -> None:
     unit = layer.unit
-    activations = {"GATE": unit.gate, "CANDIDATE": unit.candidate}
-    known = {"HAS_STATES": layer.first_states is not None, "BIASED": biased, "ORIGIN": unit.origin_mode}
-    form = _LaunchForm(layer.steps, unit.gate_weight.dtype, columns, known, activations)
+    known = {"HAS_STATES": layer.first_states is not None, "BIASED": biased}
+    form = _LaunchForm(layer.steps, unit.gate_weight.dtype, columns, known, _gru_texts(unit.form()))
     _launch(unit.xp, "gru.cu", name, form, arrays, (unit.size,))
 
 
-def _bias_gradient(layer: LstmLayer, run: LstmRun, dx: Array, before: Array) -> Array:
-    """[4 size], or [7 size] with the peephole weights'."""
-    parts = [dx.sum(axis=0)]
-    if layer.cell.peepholes is not None:
-        size = layer.cell.size
-        for values, gate in ((before, 1), (before, 2), (run.cells, 3)):
-            parts.append((values * dx[:, gate * size : (gate + 1) * size]).sum(axis=0))
-    total: Array = layer.cell.xp.concatenate(parts)
-    return total
+@functools.cache
+def _gru_texts(form: CellForm) -> dict[str, str]:
+    """The statements of one step."""
+    back = gru_steps.back_form(form)
+    gates = ["x_update", "x_reset", "x_candidate"]
+    of_state = list(map(gradient, ("x_update", "x_candidate", "before")))
+    of_reset = list(map(gradient, ("x_reset", "before")))
+    state_known = ["update", "candidate", "before", incoming("hidden")]
+    reset_known = ["reset", "before", incoming("kept")]
+    return {
+        "OPEN_GATES": cell_text(form.forward, [*gates, "before"], ["update", "reset", "kept"], True),
+        "NEW_STATE": cell_text(form.forward, [*gates, "before", "update"], ["candidate", "hidden"], True),
+        "STATE_BACK": cell_text(back.whole("hidden"), state_known, of_state, False),
+        "LET_THROUGH": cell_text(form.forward, ["reset", "before"], ["kept"], True, "w"),
+        "RESET_BACK": cell_text(back.whole("kept"), reset_known, of_reset, False),
+    }

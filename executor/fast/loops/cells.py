@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.gated import GatedSteps, UnitForm
-from fluidlite.executor.fast.loops.gates import activated, slope
 from fluidlite.executor.fast.loops.routine import Address, CodeLoop, Integer, Scalar
 from fluidlite.executor.fast.loops.steps import StepCode, following_rows
 from fluidlite.executor.fast.loops.vectors import Vector
+from fluidlite.ops.kernels.cells import incoming
+from fluidlite.ops.kernels.rnn_steps import ResetAfterUnit
 
-__all__ = ["ResetAfterSteps", "SimpleForm", "SimpleSteps"]
-
-
-@dataclass(frozen=True)
-class SimpleForm(UnitForm):
-    """The activation by name."""
-
-    activation: str
+__all__ = ["ResetAfterSteps", "SimpleSteps"]
 
 
 class ResetAfterSteps(GatedSteps[UnitForm]):
@@ -44,31 +37,26 @@ class ResetAfterSteps(GatedSteps[UnitForm]):
         hidden = a.at("%Hidden", place * step.size)
         with a.units(step.size, self.form.is_masked) as unit:
             here = [gate + unit.index for gate in step.gates]
-            planes = self._planes(sums, x, here)
+            given = self._raw(sums, x, here)
+            given["before"] = a.load(before, unit.index)
+            *planes, state = self.forward_values(step, given, [*ResetAfterUnit.saved, "hidden"])
             for value, at in zip(planes, here, strict=True):
                 a.store(value, gates, at)
-            candidate, _, update, _ = planes
-            earlier = a.load(before, unit.index)
-            state = (earlier - candidate) * update + candidate
             a.store(state, hidden, unit.index)
 
-    def _planes(
-        self, sums: Address, x: Address, here: Sequence[Integer]
-    ) -> tuple[Vector, Vector, Vector, Vector]:
-        """The planes that are kept of some units: candidate, reset, update, and the candidate's product."""
+    def _raw(self, sums: Address, x: Address, here: Sequence[Integer]) -> dict[str, Vector]:
+        """The planes of some units before their activations; the product lacks the candidate's input."""
         a = self.a
-        # those of the product lack the candidate's input
-        reset = self._gate(sums, here[0], x, here[1])
-        update = self._gate(sums, here[1], x, here[2])
-        inner = a.load(sums, here[2]) + a.load("%Bias", here[3])
-        entry = a.load(x, here[0]) + a.load("%Bias", here[0])
-        candidate = activated("tanh", entry + reset * inner)
-        return candidate, reset, update, inner
+        return {
+            "x_candidate": a.load(x, here[0]) + a.load("%Bias", here[0]),
+            "x_reset": self._gate(sums, here[0], x, here[1]),
+            "x_update": self._gate(sums, here[1], x, here[2]),
+            "x_inner": a.load(sums, here[2]) + a.load("%Bias", here[3]),
+        }
 
     def _gate(self, sums: Address, at: Integer, x: Address, own: Integer) -> Vector:
         a = self.a
-        total = a.load(sums, at) + a.load(x, own) + a.load("%Bias", own)
-        return activated("sigmoid", total)
+        return a.load(sums, at) + a.load(x, own) + a.load("%Bias", own)
 
     def back(self, step: StepCode) -> None:
         """Write the gradients of each row, after the product of those of the step behind it."""
@@ -89,26 +77,23 @@ class ResetAfterSteps(GatedSteps[UnitForm]):
         own = place * step.size + unit
         gates = a.at("%Gates", step.stored(row) * step.four)
         here = [gate + unit for gate in step.gates]
-        candidate, reset, update, inner = (a.load(gates, at) for at in here)
-        earlier = a.load(step.earlier(row, "%Hidden", "%First"), unit)
+        given = {name: a.load(gates, at) for name, at in zip(ResetAfterUnit.saved, here, strict=True)}
+        given["before"] = a.load(step.earlier(row, "%Hidden", "%First"), unit)
         carry = row * step.size + unit
         goes_on = row.compare("slt", following)
         passed = a.chosen(goes_on, a.load(self.sums(row), unit))
-        d = a.load("%D", own) + a.load("%Carry", carry) + passed
-
-        dcandidate = slope("tanh", candidate) * (1.0 - update) * d
-        dreset = slope("sigmoid", reset) * inner * dcandidate
-        dupdate = slope("sigmoid", update) * (earlier - candidate) * d
-        found = dcandidate, dreset, dupdate, dcandidate * reset
+        given[incoming("hidden")] = a.load("%D", own) + a.load("%Carry", carry) + passed
+        back = self.form.cell.back(("hidden",), (*ResetAfterUnit.planes, "before")).whole()
+        straight, *found = self.gradients(back, given, ["before", *ResetAfterUnit.planes])
         dx = a.at("%DX", place * step.four)
         for value, at in zip(found, here, strict=True):
             a.store(value, dx, at)
-        a.store(d * update, "%Carry", carry)
-        a.store(earlier, "%Earlier", own)
+        a.store(straight, "%Carry", carry)
+        a.store(given["before"], "%Earlier", own)
         loop.next = _added(loop, found)
 
 
-class SimpleSteps(GatedSteps[SimpleForm]):
+class SimpleSteps(GatedSteps[UnitForm]):
     """A product and an activation; nothing is kept beyond the states."""
 
     products = 1
@@ -125,7 +110,7 @@ class SimpleSteps(GatedSteps[SimpleForm]):
             hidden = a.at("%Hidden", own)
             with a.units(step.size, self.form.is_masked) as unit:
                 at = unit.index
-                state = activated(self.form.activation, self.raw(sums, x, at))
+                (state,) = self.forward_values(step, {"x": self.raw(sums, x, at)}, ["hidden"])
                 a.store(state, hidden, at)
 
     def back(self, step: StepCode) -> None:
@@ -145,16 +130,15 @@ class SimpleSteps(GatedSteps[SimpleForm]):
         own = step.row(row) * step.size + unit
         goes_on = row.compare("slt", following)
         passed = a.chosen(goes_on, a.load(self.sums(row), unit))
-        factor = slope(self.form.activation, a.load("%Hidden", own))
-        d = a.load("%D", own) + passed
-        found = factor * d
-        a.store(found, "%DX", own)
+        given = {"hidden": a.load("%Hidden", own), incoming("hidden"): a.load("%D", own) + passed}
+        found = self.gradients(self.form.cell.back(("hidden",), ("x",)).whole(), given, ["x"])
+        a.store(found[0], "%DX", own)
 
         earlier = step.earlier(row, "%Hidden", "%First")
         a.store(a.load(earlier, unit), "%Earlier", own)
-        loop.next = _added(loop, (found,))
+        loop.next = _added(loop, found)
 
 
-def _added(loop: CodeLoop, found: tuple[Vector, ...]) -> list[Vector]:
+def _added(loop: CodeLoop, found: Sequence[Vector]) -> list[Vector]:
     """The sums over the rows so far."""
     return [total + value for total, value in zip(loop.values, found, strict=True)]

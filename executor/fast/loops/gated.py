@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from fluidlite.base.records import dataclass
+from fluidlite.executor.fast.loops.cell_lanes import cell_lanes
 from fluidlite.executor.fast.loops.panels import product_call, product_text
 from fluidlite.executor.fast.loops.routine import Address, Integer, Routine, Scalar
 from fluidlite.executor.fast.loops.steps import StepCode, steps_back, whole_text
 from fluidlite.executor.fast.loops.vectors import Vector
+from fluidlite.ops.kernels.cells import CellForm, CellSteps, gradient
 
 __all__ = ["PRODUCT", "GatedSteps", "UnitForm"]
 
@@ -33,6 +35,7 @@ class UnitForm:
     lanes: int
     vectors: tuple[int, ...]
     is_masked: bool
+    cell: CellForm
     has_first: bool
 
 
@@ -104,6 +107,16 @@ class GatedSteps(abc.ABC, Generic[Form]):
         operands = {name.lower(): f"%{name}{number}" for name in PRODUCT}
         vectors = self.form.vectors[number]
         product_call(self.a, vectors, rows="%Table", count=count, depth=depth, out="%Scratch", **operands)
+
+    def forward_values(
+        self, step: StepCode, given: Mapping[str, Vector], wanted: Sequence[str]
+    ) -> list[Vector]:
+        """Values of the cell, from others."""
+        return cell_lanes(self.a.code, self.form.cell.forward, given, wanted, step.if_known)
+
+    def gradients(self, back: CellSteps, given: Mapping[str, Vector], wanted: Sequence[str]) -> list[Vector]:
+        """The gradients of values of the cell."""
+        return cell_lanes(self.a.code, back, given, list(map(gradient, wanted)))
 
     def raw(self, sums: Address, x: Address, at: Integer) -> Vector:
         """A gate before its activation: a product, the input and the bias."""

@@ -5,26 +5,16 @@ The candidate waits for the states that the reset gate lets through: a step is t
 
 from __future__ import annotations
 
-from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.gated import GatedSteps, UnitForm
-from fluidlite.executor.fast.loops.gates import activated, slope
 from fluidlite.executor.fast.loops.routine import Scalar
 from fluidlite.executor.fast.loops.steps import StepCode
-from fluidlite.executor.fast.loops.vectors import Vector
+from fluidlite.ops.kernels.cells import incoming
+from fluidlite.ops.kernels.gru_steps import back_form
 
-__all__ = ["GruForm", "GruSteps"]
-
-
-@dataclass(frozen=True)
-class GruForm(UnitForm):
-    """Activations by name, and what the update gate lets through."""
-
-    gate: str
-    candidate: str
-    origin_mode: bool
+__all__ = ["GruSteps"]
 
 
-class GruSteps(GatedSteps[GruForm]):
+class GruSteps(GatedSteps[UnitForm]):
     """Gates in the order update, reset, candidate."""
 
     products = 2
@@ -53,12 +43,15 @@ class GruSteps(GatedSteps[GruForm]):
         with a.units(step.size, form.is_masked) as unit:
             of_update = step.gates[0] + unit.index
             of_reset = step.gates[1] + unit.index
-            update = activated(form.gate, self.raw(sums, x, of_update))
-            let_through = activated(form.gate, self.raw(sums, x, of_reset))
+            given = {
+                "x_update": self.raw(sums, x, of_update),
+                "x_reset": self.raw(sums, x, of_reset),
+                "before": a.load(before, unit.index),
+            }
+            update, let_through, kept = self.forward_values(step, given, ["update", "reset", "kept"])
             a.store(update, gates, of_update)
             a.store(let_through, gates, of_reset)
-            earlier = a.load(before, unit.index)
-            a.store(step.if_known(let_through * earlier), reset, unit.index)
+            a.store(kept, reset, unit.index)
         self.note(row, reset)
 
     def _new_states(self, step: StepCode, row: Scalar) -> None:
@@ -75,18 +68,14 @@ class GruSteps(GatedSteps[GruForm]):
             raw = a.load(sums, unit.index)
             raw = raw + a.load(x, of_candidate)
             raw = raw + a.load("%Bias", of_candidate)
-            candidate = activated(form.candidate, raw)
-            update = a.load(gates, unit.index)
-            earlier = a.load(before, unit.index)
-            opened, closed = self._ends(earlier, candidate)
+            given = {
+                "x_candidate": raw,
+                "update": a.load(gates, unit.index),
+                "before": a.load(before, unit.index),
+            }
+            candidate, state = self.forward_values(step, given, ["candidate", "hidden"])
             a.store(candidate, gates, of_candidate)
-            a.store((opened - closed) * update + closed, hidden, unit.index)
-
-    def _ends(self, earlier: Vector, candidate: Vector) -> tuple[Vector, Vector]:
-        """The state where the update gate is open, and where it is closed."""
-        if self.form.origin_mode:
-            return earlier, candidate
-        return candidate, earlier
+            a.store(state, hidden, unit.index)
 
     # ------------------------------------------------------------------ back
     def back(self, step: StepCode) -> None:
@@ -109,23 +98,21 @@ class GruSteps(GatedSteps[GruForm]):
         dx = a.at("%DX", place * step.three)
         before = step.earlier(row, "%Hidden", "%First")
         carry = a.at("%Carry", row * step.size)
+        back = back_form(form.cell).whole("hidden")
         with a.units(step.size, form.is_masked) as unit:
             of_candidate = step.gates[2] + unit.index
-            update = a.load(gates, unit.index)
-            candidate = a.load(gates, of_candidate)
-            earlier = a.load(before, unit.index)
             d = a.load("%D", own + unit.index)
-            d = d + a.load(carry, unit.index)
-            opened, closed = self._ends(earlier, candidate)
-            shut = 1.0 - update
-            # the parts of the state that are the candidate and the state before
-            new, old = (shut, update) if form.origin_mode else (update, shut)
-            dupdate = slope(form.gate, update) * (opened - closed) * d
-            a.store(dupdate, dx, unit.index)
-            dcandidate = slope(form.candidate, candidate) * new * d
-            a.store(dcandidate, dx, of_candidate)
-            a.store(d * old, carry, unit.index)
-            a.store(earlier, "%Earlier", own + unit.index)
+            given = {
+                "update": a.load(gates, unit.index),
+                "candidate": a.load(gates, of_candidate),
+                "before": a.load(before, unit.index),
+                incoming("hidden"): d + a.load(carry, unit.index),
+            }
+            found = self.gradients(back, given, ["x_update", "x_candidate", "before"])
+            a.store(found[0], dx, unit.index)
+            a.store(found[1], dx, of_candidate)
+            a.store(found[2], carry, unit.index)
+            a.store(given["before"], "%Earlier", own + unit.index)
         self.note(row, a.at(dx, step.gates[2]))
 
     def _back_reset(self, step: StepCode, row: Scalar) -> None:
@@ -139,16 +126,20 @@ class GruSteps(GatedSteps[GruForm]):
         before = step.earlier(row, "%Hidden", "%First")
         carry = a.at("%Carry", row * step.size)
         own = a.at("%Passed", place * step.size)
+        back = back_form(form.cell).whole("kept")
         with a.units(step.size, form.is_masked) as unit:
             of_reset = step.gates[1] + unit.index
-            let_through = a.load(gates, of_reset)
-            passed = a.load(sums, unit.index)
-            earlier = a.load(before, unit.index)
-            dreset = slope(form.gate, let_through) * earlier * passed
+            given = {
+                "reset": a.load(gates, of_reset),
+                "before": a.load(before, unit.index),
+                incoming("kept"): a.load(sums, unit.index),
+            }
+            dreset, passed = self.gradients(back, given, ["x_reset", "before"])
             a.store(dreset, dx, of_reset)
-            a.store(step.if_known(let_through * earlier), own, unit.index)
+            (kept,) = self.forward_values(step, given, ["kept"])
+            a.store(kept, own, unit.index)
             straight = a.load(carry, unit.index)
-            a.store(straight + passed * let_through, carry, unit.index)
+            a.store(straight + passed, carry, unit.index)
         self.note(row, dx)
 
     def _gather(self, step: StepCode) -> None:

@@ -3,77 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from fluidlite.base.records import dataclass
+from fluidlite.executor.fast.loops.cell_lanes import cell_lanes
 from fluidlite.executor.fast.loops.gated import GatedSteps, UnitForm
-from fluidlite.executor.fast.loops.gates import activated, slope
 from fluidlite.executor.fast.loops.routine import CodeLoop, Integer, Scalar
 from fluidlite.executor.fast.loops.steps import StepCode, following_rows
 from fluidlite.executor.fast.loops.vectors import Vector
+from fluidlite.ops.kernels.cells import CellForm, incoming
+from fluidlite.ops.kernels.lstm_steps import GATES, back_form
 
 __all__ = ["LstmForm", "LstmSteps", "ProjectedForm", "ProjectedSteps"]
 
 
 @dataclass(frozen=True)
 class LstmForm(UnitForm):
-    """Activations by name, and what there is."""
+    """Gradients of all cells are there or not; gates and activated cells are written, for the gradient, or
+    not.
+    """
 
-    gate: str
-    state: str
-    candidate: str
-    has_peepholes: bool
     has_dcells: bool = False
-    clip: float = 0.0
     saves: bool = True
-    """Gates and activated cells are written, for the gradient."""
 
 
 @dataclass(frozen=True)
 class ProjectedForm(LstmForm):
-    """The same with a projection: its activation and bound, and whether its units fill whole registers."""
+    """The same with a projection, and whether its units fill whole registers."""
 
-    projection: str = "identity"
-    projection_clip: float = 0.0
+    projection: CellForm | None = None
     is_state_masked: bool = False
 
 
-class _SavedRow(NamedTuple):
-    """The values of the forward pass at a row: its gates, its cell with the activation, the cell before, and
-    the cell.
-    """
-
-    candidate: Vector
-    entry: Vector
-    forget: Vector
-    output: Vector
-    shown: Vector
-    earlier: Vector
-    cell: Vector
-
-
-class _RowGradients(NamedTuple):
-    """The gradients of a row's gates, in their order, and of its cell; the weights of the peepholes."""
-
-    gates: tuple[Vector, Vector, Vector, Vector]
-    cell: Vector
-    peepholes: Sequence[Vector]
-
-    def of_earlier_cell(self, saved: _SavedRow) -> Vector:
-        """The gradient of the cell before."""
-        total = self.cell * saved.forget
-        if self.peepholes:
-            _, dentry, dforget, _ = self.gates
-            total = total + dentry * self.peepholes[0]
-            total = total + dforget * self.peepholes[1]
-        return total
-
-    def of_peepholes(self, saved: _SavedRow) -> tuple[Vector, ...]:
-        """The gradients of the peepholes' weights, where there are some."""
-        if not self.peepholes:
-            return ()
-        _, dentry, dforget, doutput = self.gates
-        return dentry * saved.earlier, dforget * saved.earlier, doutput * saved.cell
+_RAW = [f"x_{name}" for name in GATES]
+_PEEPHOLES = ("of_entry", "of_forget", "of_output")
 
 
 class LstmSteps(GatedSteps[LstmForm]):
@@ -104,38 +67,21 @@ class LstmSteps(GatedSteps[LstmForm]):
         before = step.earlier(row, "%Cells", "%FirstCells")
         with a.units(step.size, form.is_masked) as unit:
             here = [gate + unit.index for gate in step.gates]
-            raw = [self.raw(sums, x, at) for at in here]
-            earlier = a.load(before, unit.index)
-            candidate, entry, forget, output = self._gates(raw, earlier, here)
-            new = candidate * entry
-            kept = step.if_known(forget * earlier)
-            cell = _clipped(new + kept, form.clip)
-            if form.has_peepholes:
-                seen = cell * a.load("%Peepholes", here[2])
-                output = activated(form.gate, output + seen)
-            shown = activated(form.state, cell)
+            given = {name: self.raw(sums, x, at) for name, at in zip(_RAW, here, strict=True)}
+            given["before"] = a.load(before, unit.index)
+            given |= self._peepholes(here)
+            made = self.forward_values(step, given, [*GATES, "shown", "cell", "hidden"])
             if form.saves:
-                opened = (candidate, entry, forget, output)
-                for value, at in zip(opened, here, strict=True):
+                for value, at in zip(made[:4], here, strict=True):
                     a.store(value, gates, at)
-                a.store(shown, active, unit.index)
-            a.store(cell, cells, unit.index)
-            a.store(output * shown, hidden, unit.index)
+                a.store(made[4], active, unit.index)
+            a.store(made[5], cells, unit.index)
+            a.store(made[6], hidden, unit.index)
 
-    def _gates(self, raw: Sequence[Vector], earlier: Vector, here: Sequence[Integer]) -> tuple[Vector, ...]:
-        """The activated gates; with peepholes the last one waits for the cell."""
-        a = self.a
-        gate = self.form.gate
-        candidate, entry, forget, output = raw
-        candidate = activated(self.form.candidate, candidate)
-        if not self.form.has_peepholes:
-            others = [activated(gate, each) for each in (entry, forget, output)]
-            return candidate, *others
-        seen = earlier * a.load("%Peepholes", here[0])
-        entry = activated(gate, entry + seen)
-        seen = earlier * a.load("%Peepholes", here[1])
-        forget = activated(gate, forget + seen)
-        return candidate, entry, forget, output
+    def _peepholes(self, here: Sequence[Integer]) -> dict[str, Vector]:
+        """The weights of the peepholes, by name; those of a gate lie where its place is among three."""
+        present = [name for name in _PEEPHOLES if name in self.form.cell.known]
+        return {name: self.a.load("%Peepholes", at) for name, at in zip(present, here, strict=False)}
 
     # ------------------------------------------------------------------ back
     def _state_gradient(self, row: Scalar, unit: Scalar, own: Scalar, following: Scalar) -> Vector:
@@ -162,7 +108,7 @@ class LstmSteps(GatedSteps[LstmForm]):
 
     def _back_rows(self, step: StepCode, following: Scalar) -> None:
         a = self.a
-        sums = [a.zero()] * (7 if self.form.has_peepholes else 4)
+        sums = [a.zero()] * (7 if _PEEPHOLES[0] in self.form.cell.known else 4)
         with a.units(step.size, self.form.is_masked) as unit:
             with a.loop(0, step.count, carried=sums) as row:
                 self._back_row(step, row, unit.index, following)
@@ -179,41 +125,26 @@ class LstmSteps(GatedSteps[LstmForm]):
         own = place * step.size
         gates = a.at("%Gates", stored * step.four)
         here = [gate + unit for gate in step.gates]
-        candidate, entry, forget, output = (a.load(gates, at) for at in here)
-        shown = a.load("%Active", stored * step.size + unit)
-        before = step.earlier(row, "%Cells", "%FirstCells")
-        earlier = a.load(before, unit)
-        cell = a.load("%Cells", own + unit)
-        saved = _SavedRow(candidate, entry, forget, output, shown, earlier, cell)
-        d = self._state_gradient(row, unit, own, following)
+        given = {name: a.load(gates, at) for name, at in zip(GATES, here, strict=True)}
+        given["shown"] = a.load("%Active", stored * step.size + unit)
+        given["before"] = a.load(step.earlier(row, "%Cells", "%FirstCells"), unit)
+        given["cell"] = a.load("%Cells", own + unit)
+        given |= self._peepholes(here)
+        given[incoming("hidden")] = self._state_gradient(row, unit, own, following)
         carry = row * step.size + unit
-        dcell = slope(self.form.state, shown) * output * d
-        dcell = dcell + a.load("%Carry", carry)
+        dcell = a.load("%Carry", carry)
         if self.form.has_dcells:
             dcell = dcell + a.load("%DCells", own + unit)
-        found = self._gradients(saved, d, dcell, here)
+        given[incoming("cell")] = dcell
+        weights = [name for name in _PEEPHOLES if name in given]
+        back = back_form(self.form.cell).whole()
+        before, *found = self.gradients(back, given, ["before", *_RAW, *weights])
         dx = a.at("%DX", place * step.four)
-        for value, at in zip(found.gates, here, strict=True):
+        for value, at in zip(found[:4], here, strict=True):
             a.store(value, dx, at)
-        a.store(found.of_earlier_cell(saved), "%Carry", carry)
+        a.store(before, "%Carry", carry)
         self._note_earlier(step, row, unit, own)
-        sums = (*found.gates, *found.of_peepholes(saved))
-        loop.next = [total + value for total, value in zip(loop.values, sums, strict=True)]
-
-    def _gradients(
-        self, saved: _SavedRow, d: Vector, dcell: Vector, here: Sequence[Integer]
-    ) -> _RowGradients:
-        form = self.form
-        doutput = slope(form.gate, saved.output) * saved.shown * d
-        peepholes = [self.a.load("%Peepholes", at) for at in here[:3]] if form.has_peepholes else []
-        if peepholes:
-            dcell = dcell + doutput * peepholes[2]
-        if form.clip > 0:
-            dcell = _inside(dcell, saved.cell, form.clip)
-        dcandidate = slope(form.candidate, saved.candidate) * saved.entry * dcell
-        dentry = slope(form.gate, saved.entry) * saved.candidate * dcell
-        dforget = slope(form.gate, saved.forget) * saved.earlier * dcell
-        return _RowGradients((dcandidate, dentry, dforget, doutput), dcell, peepholes)
+        loop.next = [total + value for total, value in zip(loop.values, found, strict=True)]
 
 
 class ProjectedSteps(LstmSteps):
@@ -232,6 +163,7 @@ class ProjectedSteps(LstmSteps):
         """Activate the gates of each row; then project all states."""
         a = self.a
         form = self.form
+        assert form.projection is not None
         width = a.integer("state")
         with self.rows(step) as row:
             inner = a.at("%Inner", step.stored(row) * step.size)
@@ -243,8 +175,7 @@ class ProjectedSteps(LstmSteps):
             out = a.at("%Hidden", step.row(row) * width)
             with a.units(width, form.is_state_masked) as unit:
                 raw = a.load(sums, unit.index)
-                state = activated(form.projection, raw)
-                state = _clipped(state, form.projection_clip)
+                (state,) = cell_lanes(a.code, form.projection.forward, {"x": raw}, ["state"])
                 a.store(state, out, unit.index)
 
     def _back_rows(self, step: StepCode, following: Scalar) -> None:
@@ -263,15 +194,15 @@ class ProjectedSteps(LstmSteps):
         inner = a.at("%DInner", step.stored(row) * width)
         before = step.earlier(row, "%Hidden", "%First", width)
         goes_on = row.compare("slt", following)
+        assert form.projection is not None
+        back = form.projection.back(("state",), ("x",)).whole()
         with a.units(width, form.is_state_masked) as unit:
             at = own + unit.index
             state = a.load("%Hidden", at)
             d = a.load("%D", at)
             passed = a.load(sums, unit.index)
             d = d + a.chosen(goes_on, passed)
-            d = slope(form.projection, state) * d
-            if form.projection_clip > 0:
-                d = _inside(d, state, form.projection_clip)
+            (d,) = self.gradients(back, {"state": state, incoming("state"): d}, ["x"])
             a.store(d, inner, unit.index)
             earlier = a.load(before, unit.index)
             a.store(earlier, "%Earlier", at)
@@ -282,20 +213,3 @@ class ProjectedSteps(LstmSteps):
 
     def _note_earlier(self, step: StepCode, row: Scalar, unit: Scalar, own: Scalar) -> None:
         """It is noted on the way through the projection."""
-
-
-def _clipped(cell: Vector, bound: float) -> Vector:
-    if bound <= 0:
-        return cell
-    select = cell.code.select
-    is_above = cell.compare("ogt", bound)
-    cell = select(is_above, cell.like(bound), cell)
-    is_below = cell.compare("olt", -bound)
-    return select(is_below, cell.like(-bound), cell)
-
-
-def _inside(share: Vector, cell: Vector, bound: float) -> Vector:
-    """The gradient of a cell that is not at its bound."""
-    code = cell.code
-    is_inside = code.call("fabs", cell).compare("olt", bound)
-    return share * code.select(is_inside, cell.like(1.0), cell.like(0.0))

@@ -11,10 +11,10 @@ import numpy as np
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
-from fluidlite.executor.fast.loops.cells import ResetAfterSteps, SimpleForm, SimpleSteps
+from fluidlite.executor.fast.loops.cells import ResetAfterSteps, SimpleSteps
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.gated import PRODUCT, GatedSteps, UnitForm
-from fluidlite.executor.fast.loops.gru import GruForm, GruSteps
+from fluidlite.executor.fast.loops.gru import GruSteps
 from fluidlite.executor.fast.loops.lstm import LstmForm, LstmSteps, ProjectedForm, ProjectedSteps
 from fluidlite.executor.fast.loops.panels import Panels, as_argument
 from fluidlite.executor.fast.loops.searches import Searches
@@ -224,7 +224,7 @@ class Recurrences(CompiledSteps):
             return None
         weights = [unit.gate_weight, unit.candidate_weight]
         own, kept = _gru_own(layer), _kept_as(ctx, fixed)
-        function = self._function(GruSteps, False, GruForm, unit.size, weights, own, kept)
+        function = self._function(GruSteps, False, UnitForm, unit.size, weights, own, kept)
         if function is None:
             return None
         run = GruRun(*(np.empty((len(X), count * unit.size), np.float32) for count in (1, 3, 1)))
@@ -241,7 +241,7 @@ class Recurrences(CompiledSteps):
         if not _pays(steps, unit) or not _fits(steps, unit.gate_weight, *given):
             return None
         weights = [unit.gate_weight.T, unit.candidate_weight.T]
-        function = self._function(GruSteps, True, GruForm, unit.size, weights, _gru_own(layer))
+        function = self._function(GruSteps, True, UnitForm, unit.size, weights, _gru_own(layer))
         if function is None:
             return None
         values = {
@@ -263,8 +263,8 @@ class Recurrences(CompiledSteps):
         unit, steps, first_states = layer
         if not _fits(steps, unit.weight, X, first_states):
             return None
-        kind, form, own = _cell_kind(unit)
-        function = self._function(kind, False, form, unit.size, [unit.weight], own, _kept_as(ctx, fixed))
+        kind, own = _cell_kind(unit)
+        function = self._function(kind, False, UnitForm, unit.size, [unit.weight], own, _kept_as(ctx, fixed))
         if function is None:
             return None
         run = CellRun(*(np.empty((len(X), count * unit.size), np.float32) for count in (1, unit.kept)))
@@ -279,8 +279,8 @@ class Recurrences(CompiledSteps):
         unit, steps, first_states = layer
         if not _fits(steps, unit.weight, run.hidden, first_states, d):
             return None
-        kind, form, own = _cell_kind(unit)
-        function = self._function(kind, True, form, unit.size, [unit.weight.T], own)
+        kind, own = _cell_kind(unit)
+        function = self._function(kind, True, UnitForm, unit.size, [unit.weight.T], own)
         if function is None:
             return None
         values = {
@@ -298,11 +298,9 @@ class Recurrences(CompiledSteps):
         return values["DX"], values["Earlier"], calls.sums["DBias"], first
 
 
-def _cell_kind(unit: CellUnit) -> tuple[Unit, type[UnitForm], tuple[Any, ...]]:
-    """The functions for a unit, their form, and its fields beyond those that the weights give."""
-    if isinstance(unit, SimpleUnit):
-        return SimpleSteps, SimpleForm, (True, unit.activation.name)
-    return ResetAfterSteps, UnitForm, (True,)
+def _cell_kind(unit: CellUnit) -> tuple[Unit, tuple[Any, ...]]:
+    """The functions for a unit, and the fields of their form beyond those that the weights give."""
+    return SimpleSteps if isinstance(unit, SimpleUnit) else ResetAfterSteps, (unit.form, True)
 
 
 @cache
@@ -351,15 +349,12 @@ def _biases(layer: LstmLayer) -> int:
 
 def _lstm_own(layer: LstmLayer, has_dcells: bool = False) -> tuple[Any, ...]:
     """The fields of a form beyond those that the weights give."""
-    cell = layer.cell
-    names = cell.gate.name, cell.state.name, cell.candidate.name
-    has_first = any(each is not None for each in _initial(layer))
-    return (has_first, *names, cell.peepholes is not None, has_dcells, cell.clip)
+    return layer.cell.form(), any(each is not None for each in _initial(layer)), has_dcells
 
 
 def _projected_own(projection: Projection, width: int) -> tuple[Any, ...]:
     """The fields of a form that a projection to so many units adds."""
-    return projection.activation.name, projection.clip, width % widths()[1] != 0
+    return projection.form, width % widths()[1] != 0
 
 
 def _projected(layer: LstmLayer, run: ProjectedRun) -> dict[str, Any]:
@@ -369,8 +364,7 @@ def _projected(layer: LstmLayer, run: ProjectedRun) -> dict[str, Any]:
 
 def _gru_own(layer: GruLayer) -> tuple[Any, ...]:
     """The same for a gated recurrent unit."""
-    unit = layer.unit
-    return layer.first_states is not None, unit.gate.name, unit.candidate.name, unit.origin_mode
+    return layer.unit.form(), layer.first_states is not None
 
 
 def _named(run: LstmRun | ProjectedRun | GruRun) -> dict[str, Array]:

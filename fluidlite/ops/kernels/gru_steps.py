@@ -6,17 +6,37 @@ As in `lstm_steps` everything between the ops is stored step by step, and the ga
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import functools
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
+from fluidlite.ops.kernels.activations import Activation
+from fluidlite.ops.kernels.cell_calls import ArrayPart, cell_calls, in_planes
+from fluidlite.ops.kernels.cells import CellBack, CellForm, CellSteps, StepCell, gradient
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
-from fluidlite.ops.kernels.recurrence import Activation, TimeSteps, chunks, gate_steps, planes
+from fluidlite.ops.kernels.recurrence import TimeSteps, chunks, gate_steps, planes
 
 __all__ = ["GruGradients", "GruLayer", "GruRun", "GruUnit", "run", "run_back", "run_rows", "run_rows_back"]
 
 Maybe: TypeAlias = "Array | None"
+
+
+GATES = ("update", "reset", "candidate")
+GRU = StepCell(
+    "x_update x_reset x_candidate | before=0 origin_mode -> update reset kept candidate hidden",
+    """
+    update = gate_activation(x_update)
+    reset = gate_activation(x_reset)
+    kept = reset * before
+    candidate = activation(x_candidate)
+    opened = where(origin_mode, before, candidate)
+    closed = where(origin_mode, candidate, before)
+    hidden = (opened - closed) * update + closed
+    """,
+)
+"""The product with `kept`, the state that the reset gate lets through, is a part of `x_candidate`."""
 
 
 class GruUnit(NamedTuple):
@@ -32,38 +52,58 @@ class GruUnit(NamedTuple):
     candidate: Activation
     origin_mode: bool
 
-    def mix(self, gates: Array, earlier: Maybe, out: Array) -> None:
-        """Write the new state."""
-        xp = self.xp
-        update, _, candidate = gates
-        if earlier is None:
-            share = 1 - update if self.origin_mode else update
-            xp.multiply(share, candidate, out=out)
-            return
-        # the state that comes where the update gate is open, and that of where it is closed
-        opened, closed = (earlier, candidate) if self.origin_mode else (candidate, earlier)
-        xp.subtract(opened, closed, out=out)
-        xp.multiply(out, update, out=out)
-        xp.add(out, closed, out=out)
+    def form(self, has_before: bool = True) -> CellForm:
+        """The declared cell as it is here; without a state before where there is none."""
+        kinds = {"gate_activation": self.gate.name, "activation": self.candidate.name}
+        if has_before:
+            return GRU.form(origin_mode=self.origin_mode, **kinds)
+        return GRU.form(origin_mode=self.origin_mode, before=None, **kinds)
 
     def factors(self, gates: Array, earlier: Array, out: Array, straight: Array) -> None:
         """Write the factors of the gates' gradients [3, n, size], and the share of a gradient that goes
         `straight` to the earlier state.
         """
-        xp = self.xp
-        update, _, candidate = gates
-        self.gate.slope(xp, gates[:2], out[:2])
-        self.candidate.slope(xp, candidate, out[2])
-        opened, closed = (earlier, candidate) if self.origin_mode else (candidate, earlier)
-        xp.subtract(opened, closed, out=straight)
-        xp.multiply(out[0], straight, out=out[0])
-        xp.multiply(out[1], earlier, out=out[1])
-        xp.subtract(1, update, out=straight)
-        if self.origin_mode:
-            xp.multiply(out[2], straight, out=out[2])
-            straight[...] = update
-        else:
-            xp.multiply(out[2], update, out=out[2])
+        _factor_calls(self.form())(self.xp, gates, earlier, out, straight)
+
+
+@functools.cache
+def _forward_calls(form: CellForm) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The calls that open the gates, and those after the product with what the reset gate lets through."""
+    known = form.known
+    before = {name: ArrayPart(name) for name in known}
+    raw = in_planes("gates", [f"x_{name}" for name in GATES])
+    gates = in_planes("gates", GATES)
+    candidate = {"candidate": gates.pop("candidate"), "hidden": ArrayPart("hidden")}
+    opened = {**gates, "kept": ArrayPart("kept")}
+    return (
+        cell_calls(form.forward, ("gates", "kept", *known), {**raw, **before}, opened),
+        cell_calls(form.forward, ("gates", "hidden", *known), {**raw, **before, **gates}, candidate),
+    )
+
+
+@functools.cache
+def _factor_calls(form: CellForm) -> Callable[..., Any]:
+    """The calls that compute what gradients are multiplied by: of the reset gate that of what it lets
+    through, of all else the state's.
+    """
+    back = back_form(form, is_flat=True)
+    through = back.factors_of("before")
+    assert through["kept"] == "reset"
+    values = {gradient("before"): through["hidden"]}
+    for name, wanted in (("x_update", "hidden"), ("x_reset", "kept"), ("x_candidate", "hidden")):
+        source, values[gradient(name)] = back.only_factor(name)
+        assert source == wanted
+    reads = {**in_planes("gates", GATES), "before": ArrayPart("before")}
+    writes = in_planes("factors", [gradient(f"x_{name}") for name in GATES])
+    writes[gradient("before")] = ArrayPart("straight")
+    steps = CellSteps(back.steps, values)
+    return cell_calls(steps, ("gates", "before", "factors", "straight"), reads, writes)
+
+
+@functools.cache
+def back_form(form: CellForm, is_flat: bool = False) -> CellBack:
+    """The gradients of all that a unit reads."""
+    return form.back(("hidden", "kept"), (*(f"x_{name}" for name in GATES), "before"), is_flat)
 
 
 class GruLayer(NamedTuple):
@@ -82,6 +122,7 @@ def run(layer: GruLayer, X: Array, bias: Maybe) -> tuple[Array, Array, Array]:
     xp, size, count = unit.xp, unit.size, len(steps.rows)
     made = xp.empty((count, 3 * size), X.dtype)
     reset, hidden = (xp.empty((count, size), X.dtype) for _ in range(2))
+    first_calls, later_calls = (_forward_calls(unit.form(has_before)) for has_before in (False, True))
     for step, entry, gates, earlier in gate_steps(steps, X, 3, made, hidden, first):
         now = step.rows
         if earlier is None:
@@ -92,23 +133,15 @@ def run(layer: GruLayer, X: Array, bias: Maybe) -> tuple[Array, Array, Array]:
             gates[2] = entry[2]
         if bias is not None:
             xp.add(gates, bias.reshape(3, 1, size), out=gates)
-        _activate(unit, gates, earlier, reset[now], hidden[now])
-        unit.mix(gates, earlier, hidden[now])
+        open_gates, new_states = first_calls if earlier is None else later_calls
+        known = () if earlier is None else (earlier,)
+        state, kept = hidden[now], reset[now]
+        open_gates(xp, gates, kept, *known)
+        if earlier is not None:
+            product(xp, kept, unit.candidate_weight, state)
+            xp.add(gates[2], state, out=gates[2])
+        new_states(xp, gates, state, *known)
     return made, reset, hidden
-
-
-def _activate(unit: GruUnit, gates: Array, earlier: Maybe, reset: Array, scratch: Array) -> None:
-    """Activate the gates, the candidate with what comes from the reset state, which is written."""
-    xp, candidate = unit.xp, gates[2]
-    if earlier is None:
-        unit.gate.apply(xp, gates[:2])
-        reset[...] = 0
-    else:
-        unit.gate.apply(xp, gates[:2])
-        xp.multiply(gates[1], earlier, out=reset)
-        product(xp, reset, unit.candidate_weight, scratch)
-        xp.add(candidate, scratch, out=candidate)
-    unit.candidate.apply(xp, candidate)
 
 
 def run_back(layer: GruLayer, gates: Array, hidden: Array, d: Array) -> tuple[Array, Array]:

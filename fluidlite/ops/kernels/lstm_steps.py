@@ -10,21 +10,18 @@ calls.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import functools
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
+from fluidlite.ops.kernels.activations import Activation
+from fluidlite.ops.kernels.cell_calls import ArrayPart, cell_calls, in_planes
+from fluidlite.ops.kernels.cells import CellBack, CellForm, CellSteps, StepCell, gradient
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
-from fluidlite.ops.kernels.recurrence import (
-    Activation,
-    Chunk,
-    TimeStep,
-    TimeSteps,
-    chunks,
-    gate_steps,
-    planes,
-)
+from fluidlite.ops.kernels.recurrence import TimeSteps, chunks, gate_steps, planes
+from fluidlite.ops.kernels.scalar_steps import Operand
 
 __all__ = [
     "Gradients",
@@ -48,6 +45,41 @@ __all__ = [
 Maybe: TypeAlias = "Array | None"
 
 
+GATES = ("candidate", "entry", "forget", "output")
+_PEEPHOLES = ("of_entry", "of_forget", "of_output")
+LSTM = StepCell(
+    "x_candidate x_entry x_forget x_output | before=0 of_entry=0 of_forget=0 of_output=0 clip -> "
+    "candidate entry forget output cell shown hidden",
+    """
+    candidate = candidate_activation(x_candidate)
+    entry = gate_activation(x_entry + before * of_entry)
+    forget = gate_activation(x_forget + before * of_forget)
+    cell = bounded(candidate * entry + forget * before, clip)
+    output = gate_activation(x_output + cell * of_output)
+    shown = cell_activation(cell)
+    hidden = output * shown
+    """,
+)
+"""`before` is the cell before, `of_...` are peephole weights."""
+PROJECTION = StepCell("x | clip -> state", "state = bounded(activation(x), clip)")
+"""From the product with the hidden state to the state that the recurrence reads."""
+
+
+@functools.cache
+def _form(
+    gate: str, state: str, candidate: str, clip: float, has_peepholes: bool, has_before: bool
+) -> CellForm:
+    """A form of the cell; kept by plain values, because steps ask for it."""
+    absent = () if has_peepholes else _PEEPHOLES
+    return LSTM.form(
+        gate_activation=gate,
+        cell_activation=state,
+        candidate_activation=candidate,
+        clip=clip,
+        **dict.fromkeys(absent if has_before else (*absent, "before")),
+    )
+
+
 class LstmCell(NamedTuple):
     """One step: activations, peephole weights (input, forget, output; None without), and the bound on the
     cells (0: none).
@@ -61,53 +93,34 @@ class LstmCell(NamedTuple):
     peepholes: tuple[Array, Array, Array] | None
     clip: float = 0.0
 
+    def form(self, has_before: bool = True) -> CellForm:
+        """The declared cell as it is here; without a cell before where there is none."""
+        kinds = self.gate.name, self.state.name, self.candidate.name
+        return _form(*kinds, self.clip, self.peepholes is not None, has_before)
+
     def run(self, gates: Array, earlier: Maybe, cells: Array, active: Array, hidden: Array) -> None:
-        """Activate the gates [4, n, size] in place; write the cells, the cells activated, and the state."""
-        xp = self.xp
-        candidate, entry, forget, output = gates
-        self.candidate.apply(xp, candidate)
-        if self.peepholes is None:
-            self.gate.apply(xp, gates[1:])
-        else:
-            if earlier is not None:
-                xp.add(entry, earlier * self.peepholes[0], out=entry)
-                xp.add(forget, earlier * self.peepholes[1], out=forget)
-            self.gate.apply(xp, gates[1:3])
-        xp.multiply(candidate, entry, out=cells)
-        if earlier is not None:
-            # the state is written last, so that until then its place is free for a product
-            xp.multiply(forget, earlier, out=hidden)
-            xp.add(cells, hidden, out=cells)
-        if self.clip > 0:
-            xp.clip(cells, -self.clip, self.clip, out=cells)
-        if self.peepholes is not None:
-            xp.add(output, cells * self.peepholes[2], out=output)
-            self.gate.apply(xp, output)
-        active[...] = cells
-        self.state.apply(xp, active)
-        xp.multiply(output, active, out=hidden)
-
-    def inside(self, cells: Array) -> Array:
-        """True for cells within the bound, where gradients pass."""
-        inside: Array = abs(cells) < self.clip
-        return inside
-
-    def factors(self, gates: Array, earlier: Array, active: Array, out: Array, share: Array) -> None:
-        """Write the factors of the gates' gradients [4, n, size] (of the cell's gradient, for the output gate
-        of the state's), and the `share` of the state's gradient that the cell has.
+        """Activate the gates [4, n, size] in place, from their sums; write the cells, the cells activated,
+        and the state.
         """
-        xp = self.xp
-        candidate, entry, _, output = gates
-        self.candidate.slope(xp, candidate, out[0])
-        self.gate.slope(xp, gates[1:], out[1:])
-        for factor, part in zip(out, (entry, candidate, earlier, active), strict=True):
-            xp.multiply(factor, part, out=factor)
-        self.state.slope(xp, active, share)
-        xp.multiply(share, output, out=share)
+        call = forward_calls(self.form(earlier is not None))
+        call(self.xp, gates, cells, active, hidden, *self.known(earlier))
 
-    def back(
-        self, d: Array, carried: Maybe, factors: Array, share: Array, inside: Maybe, dgates: Array
-    ) -> None:
+    def known(self, earlier: Maybe) -> tuple[Array, ...]:
+        """The values that the cell reads beside its gates."""
+        return (*(() if earlier is None else (earlier,)), *(self.peepholes or ()))
+
+    def factors(
+        self, gates: Array, earlier: Array, cells: Array, active: Array, out: Array, share: Array
+    ) -> Array:
+        """Write the factors of the gates' gradients [4, n, size], and that of the state's gradient in the
+        cell's; gives that of the cell's gradient in the earlier one's.
+        """
+        call = _factor_calls(self.form())
+        through: Array
+        (through,) = call(self.xp, gates, cells, active, out, share, *self.known(earlier))
+        return through
+
+    def back(self, d: Array, carried: Maybe, factors: Array, share: Array, dgates: Array) -> None:
         """One step back: write the gates' gradients; `share` becomes the cells' gradient."""
         xp = self.xp
         xp.multiply(factors[3], d, out=dgates[3])
@@ -115,19 +128,44 @@ class LstmCell(NamedTuple):
         if carried is not None:
             first = share[: len(carried)]
             xp.add(first, carried, out=first)
-        if self.peepholes is not None:
-            xp.add(share, dgates[3] * self.peepholes[2], out=share)
-        if inside is not None:
-            xp.multiply(share, inside, out=share)
         xp.multiply(factors[:3], share, out=dgates[:3])
 
-    def carry(self, share: Array, forget: Array, dgates: Array, out: Array) -> None:
-        """Write what goes on to the earlier cells."""
-        xp = self.xp
-        xp.multiply(share, forget, out=out)
-        if self.peepholes is not None:
-            xp.add(out, dgates[1] * self.peepholes[0], out=out)
-            xp.add(out, dgates[2] * self.peepholes[1], out=out)
+
+@functools.cache
+def forward_calls(form: CellForm) -> Callable[..., Any]:
+    """The calls of a step."""
+    reads = in_planes("gates", [f"x_{name}" for name in GATES])
+    known = form.known
+    reads |= {name: ArrayPart(name) for name in known}
+    results = {name: ArrayPart(name) for name in ("cell", "shown", "hidden")}
+    writes = {**in_planes("gates", GATES), **results}
+    return cell_calls(form.forward, ("gates", *results, *known), reads, writes)
+
+
+@functools.cache
+def back_form(form: CellForm, is_flat: bool = False) -> CellBack:
+    """The gradients of all that a cell reads."""
+    wanted = [f"x_{name}" for name in GATES]
+    return form.back(("hidden", "cell"), (*wanted, "before", *_PEEPHOLES), is_flat)
+
+
+@functools.cache
+def _factor_calls(form: CellForm) -> Callable[..., Any]:
+    """The calls that compute what gradients are multiplied by: of the output gate the state's, of all else
+    the cell's.
+    """
+    back = back_form(form, is_flat=True)
+    hangs_on = dict.fromkeys(("x_candidate", "x_entry", "x_forget", "before"), "cell")
+    values: dict[str, Operand] = {}
+    for name, wanted in {**hangs_on, "x_output": "hidden", "cell": "hidden"}.items():
+        source, values[gradient(name)] = back.only_factor(name)
+        assert source == wanted
+    known = form.known
+    reads = in_planes("gates", GATES) | {name: ArrayPart(name) for name in ("cell", "shown", *known)}
+    writes = in_planes("factors", [gradient(f"x_{name}") for name in GATES])
+    writes[gradient("cell")] = ArrayPart("share")
+    parameters = ("gates", "cell", "shown", "factors", "share", *known)
+    return cell_calls(CellSteps(back.steps, values), parameters, reads, writes, (gradient("before"),))
 
 
 class Projection(NamedTuple):
@@ -137,18 +175,36 @@ class Projection(NamedTuple):
     activation: Activation
     clip: float
 
+    @property
+    def form(self) -> CellForm:
+        """The declared cell as it is here."""
+        return PROJECTION.form(activation=self.activation.name, clip=self.clip)
+
     def run(self, xp: Any, hidden: Array, out: Array) -> None:
         """Write the projected state."""
         product(xp, hidden, self.weight, out)
-        self.activation.apply(xp, out)
-        if self.clip > 0:
-            xp.clip(out, -self.clip, self.clip, out=out)
+        _projection_calls(self.form)(xp, out)
 
     def slopes(self, xp: Any, state: Array) -> Array:
         """Derivatives where the projected state is `state`."""
         found = xp.empty_like(state)
-        self.activation.slope(xp, state, found)
-        return found * (abs(state) < self.clip) if self.clip > 0 else found
+        _projection_slopes(self.form)(xp, state, found)
+        return found
+
+
+@functools.cache
+def _projection_calls(form: CellForm) -> Callable[..., Any]:
+    return cell_calls(form.forward, ("state",), {"x": ArrayPart("state")}, {"state": ArrayPart("state")})
+
+
+@functools.cache
+def _projection_slopes(form: CellForm) -> Callable[..., Any]:
+    back = form.back(("state",), ("x",), is_flat=True)
+    _, factor = back.only_factor("x")
+    steps = CellSteps(back.steps, {gradient("x"): factor})
+    return cell_calls(
+        steps, ("state", "out"), {"state": ArrayPart("state")}, {gradient("x"): ArrayPart("out")}
+    )
 
 
 class LstmLayer(NamedTuple):
@@ -185,6 +241,7 @@ def run(layer: LstmLayer, X: Array, bias: Array) -> Tape:
     cells, active, hidden = (xp.empty((count, size), X.dtype) for _ in range(3))
     state = hidden if projection is None else xp.empty((count, len(layer.weight)), X.dtype)
     offset = bias.reshape(4, 1, size)
+    forward, first = (forward_calls(cell.form(has_before)) for has_before in (True, False))
     for step, entry, gates, before in gate_steps(steps, X, 4, made, state, layer.first_states):
         now = step.rows
         if before is None:
@@ -194,7 +251,8 @@ def run(layer: LstmLayer, X: Array, bias: Array) -> Tape:
             xp.add(gates, entry, out=gates)
             xp.add(gates, offset, out=gates)
         earlier = steps.one_before(step, cells, layer.first_cells)
-        cell.run(gates, earlier, cells[now], active[now], hidden[now])
+        call = first if earlier is None else forward
+        call(xp, gates, cells[now], active[now], hidden[now], *cell.known(earlier))
         if projection is not None:
             projection.run(xp, hidden[now], state[now])
     return Tape(made, cells, active, hidden, state)
@@ -225,9 +283,11 @@ def run_back(
     next_states = xp.empty((steps.running, len(weight)), d.dtype)
     carried, passed = last_cells, next_states[:0]
     for chunk in chunks(steps, tape.gates, 4, tape.cells, layer.first_cells):
-        cell.factors(chunk.gates, chunk.earlier, tape.active[chunk.rows], chunk.factors, chunk.share)
+        factors, share, rows = chunk.factors, chunk.share, chunk.rows
+        given = chunk.gates, chunk.earlier, tape.cells[rows], tape.active[rows]
+        through = cell.factors(*given, factors, share)
         for step in chunk.steps:
-            now, width = step.rows, step.width
+            now, inner, width = step.rows, chunk.inner(step), step.width
             dstate = d[step.start : step.start + len(passed)]
             xp.add(dstate, passed, out=dstate)
             dhidden = d[now]
@@ -236,29 +296,10 @@ def run_back(
                 dhidden = product(xp, dhidden, projection.weight.T)
             if dcells is not None:
                 carried = _joined(dcells[now], carried)
-            dgates = planes(found[now], 4)
-            carried = _step_back(cell, chunk, step, tape.cells, dhidden, carried, dgates, next_cells[:width])
+            cell.back(dhidden, carried, factors[:, inner], share[inner], planes(found[now], 4))
+            carried = xp.multiply(share[inner], through[inner], out=next_cells[:width])
             passed = product(xp, found[now], weight.T, next_states[:width])
     return Gradients(found, d, carried if carried is not None else xp.zeros((0, size), d.dtype), passed)
-
-
-def _step_back(
-    cell: LstmCell,
-    chunk: Chunk,
-    step: TimeStep,
-    cells: Array,
-    d: Array,
-    carried: Maybe,
-    dgates: Array,
-    out: Array,
-) -> Array:
-    """One step of a chunk: write the gates' gradients; gives what goes on to the earlier cells, in `out`."""
-    now = chunk.inner(step)
-    share = chunk.share[now]
-    inside = cell.inside(cells[step.rows]) if cell.clip > 0 else None
-    cell.back(d, carried, chunk.factors[:, now], share, inside, dgates)
-    cell.carry(share, chunk.gates[2, now], dgates, out)
-    return out
 
 
 def _joined(d: Array, carried: Maybe) -> Array:
@@ -420,12 +461,23 @@ def _projected_gradients(
 
 def bias_gradient(layer: LstmLayer, tape: Tape, dgates: Array) -> Array:
     """[4 size], or [7 size] with the peephole weights'."""
-    cell = layer.cell
+    if layer.cell.peepholes is None:
+        total: Array = dgates.sum(axis=0)
+        return total
+    return joined_bias_gradient(
+        layer.cell, tape.cells, layer.steps.earlier(tape.cells, layer.first_cells), dgates
+    )
+
+
+def joined_bias_gradient(cell: LstmCell, cells: Array, earlier: Array, dgates: Array) -> Array:
+    """That of the gates' biases and of the peephole weights, from the cells of all rows and those before."""
     parts = [dgates.sum(axis=0)]
-    if cell.peepholes is not None:
-        earlier = layer.steps.earlier(tape.cells, layer.first_cells)
-        size = cell.size
-        for values, k in ((earlier, 1), (earlier, 2), (tape.cells, 3)):
-            parts.append((values * dgates[:, k * size : (k + 1) * size]).sum(axis=0))
+    back = back_form(cell.form())
+    values = {"before": earlier, "cell": cells}
+    for name in _PEEPHOLES if cell.peepholes is not None else ():
+        source, factor = back.only_factor(name)
+        gate = GATES.index(source.removeprefix("x_"))
+        product_of = values[str(factor)] * dgates[:, gate * cell.size : (gate + 1) * cell.size]
+        parts.append(product_of.sum(axis=0))
     total: Array = cell.xp.concatenate(parts)
     return total

@@ -1,4 +1,4 @@
-"""Parts of recurrent ops: sequences cut into time steps, and activations with their slopes."""
+"""Parts of recurrent ops: sequences cut into time steps."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ from fluidlite.ops.kernels.products import product, shared_product
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level, take_rows
 
 __all__ = [
-    "ACTIVATIONS",
-    "Activation",
     "Chunk",
     "TimeStep",
     "TimeSteps",
-    "activation",
     "check_first_states",
     "chunks",
     "even_steps",
@@ -34,15 +31,6 @@ __all__ = [
     "steps_of",
     "time_steps",
 ]
-
-
-# ---------------------------------------------------------------------- activations
-class Activation(NamedTuple):
-    """`apply(xp, x)` overwrites x; `slope(xp, y, out)` writes the derivative where the result is y."""
-
-    name: str
-    apply: Callable[[Any, Array], None]
-    slope: Callable[[Any, Array, Array], None]
 
 
 def check_first_states(op: str, wanted: tuple[int, int, int], **states: Any) -> None:
@@ -56,74 +44,6 @@ def check_first_states(op: str, wanted: tuple[int, int, int], **states: Any) -> 
                 f"op {op!r}: {slot} has shape {list(state.shape)}, wanted {list(wanted)}: "
                 f"[layers x directions, batch, hidden size]"
             )
-
-
-def _sigmoid(xp: Any, x: Array) -> None:
-    """As a tanh, which vectorises better than exp and a division, and cannot overflow."""
-    xp.multiply(x, 0.5, out=x)
-    xp.tanh(x, out=x)
-    xp.multiply(x, 0.5, out=x)
-    xp.add(x, 0.5, out=x)
-
-
-def _clamped_sigmoid(xp: Any, x: Array) -> None:
-    """Of arguments up to 13, as in Paddle's ops over sequences: an open gate stays a little short of 1.
-
-    Below -40, its other limit, float32 has 0 in either case.
-    """
-    xp.minimum(x, 13, out=x)
-    _sigmoid(xp, x)
-
-
-def _sigmoid_slope(xp: Any, y: Array, out: Array) -> None:
-    xp.multiply(y, y, out=out)
-    xp.subtract(y, out, out=out)
-
-
-def _tanh(xp: Any, x: Array) -> None:
-    xp.tanh(x, out=x)
-
-
-def _tanh_slope(xp: Any, y: Array, out: Array) -> None:
-    xp.multiply(y, y, out=out)
-    xp.subtract(1, out, out=out)
-
-
-def _relu(xp: Any, x: Array) -> None:
-    xp.maximum(x, 0, out=x)
-
-
-def _relu_slope(xp: Any, y: Array, out: Array) -> None:
-    out[...] = y > 0
-
-
-def _identity(xp: Any, x: Array) -> None:
-    """Leaves x as it is."""
-
-
-def _identity_slope(xp: Any, y: Array, out: Array) -> None:
-    out.fill(1)
-
-
-ACTIVATIONS = {
-    "identity": Activation("identity", _identity, _identity_slope),
-    "sigmoid": Activation("sigmoid", _sigmoid, _sigmoid_slope),
-    "tanh": Activation("tanh", _tanh, _tanh_slope),
-    "relu": Activation("relu", _relu, _relu_slope),
-}
-
-
-_CLAMPED = Activation("clamped_sigmoid", _clamped_sigmoid, _sigmoid_slope)
-_IN_SEQUENCES = {**ACTIVATIONS, "sigmoid": _CLAMPED}
-
-
-def activation(op: str, name: str, unit: bool = False) -> Activation:
-    """The activation called `name`, of a `unit` or of an op over sequences; ShapeError, naming the op, where
-    there is none.
-    """
-    if name not in ACTIVATIONS:
-        raise ShapeError(f"op {op!r}: activation {name!r} is not one of {', '.join(ACTIVATIONS)}")
-    return ACTIVATIONS[name] if unit else _IN_SEQUENCES[name]
 
 
 # ---------------------------------------------------------------------- time steps

@@ -7,14 +7,18 @@ As in `lstm_steps` everything between the ops is stored step by step, and gates 
 from __future__ import annotations
 
 import abc
-from collections.abc import Hashable
+import functools
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.records import dataclass
 from fluidlite.base.registry import KernelContext
+from fluidlite.ops.kernels.activations import Activation
+from fluidlite.ops.kernels.cell_calls import ArrayPart, cell_calls, in_planes
+from fluidlite.ops.kernels.cells import CellBack, CellForm, CellSteps, StepCell, gradient
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
-from fluidlite.ops.kernels.recurrence import ACTIVATIONS, Activation, TimeSteps, chunks, planes
+from fluidlite.ops.kernels.recurrence import TimeSteps, chunks, planes
 
 __all__ = [
     "CellGradients",
@@ -29,7 +33,18 @@ __all__ = [
 
 Maybe: TypeAlias = "Array | None"
 
-_SIGMOID, _TANH = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
+RESET_AFTER = StepCell(
+    "x_candidate x_reset x_update x_inner | before -> candidate reset update inner hidden",
+    """
+    reset = gate_activation(x_reset)
+    update = gate_activation(x_update)
+    inner = x_inner
+    candidate = activation(x_candidate + reset * inner)
+    hidden = (before - candidate) * update + candidate
+    """,
+)
+"""The gates' sums have the product with the state, the candidate's has not: that is `inner`."""
+SIMPLE = StepCell("x | -> hidden", "hidden = activation(x)")
 
 
 @dataclass(frozen=True)
@@ -41,87 +56,126 @@ class CellUnit(abc.ABC):
     weight: Array
     """Of the state, [size, products x size]."""
     products: ClassVar[int]
-    kept: ClassVar[int]
-    """Planes that only the gradient reads; 0 where the states are enough."""
-    made: ClassVar[int]
+    saved: ClassVar[tuple[str, ...]]
+    """Planes that the gradient reads: the states alone, or values that are kept for it."""
+    planes: ClassVar[tuple[str, ...]]
     """Planes of gradients: the first `products` are the input's, the last `products` the product's."""
-    goes_straight: ClassVar[bool]
-    """A part of the state goes on without a product."""
+
+    @functools.cached_property
+    @abc.abstractmethod
+    def form(self) -> CellForm:
+        """The declared cell as it is here."""
+
+    @property
+    def kept(self) -> int:
+        """Number of planes that only the gradient reads; 0 where the states are enough."""
+        return 0 if self.saved == ("hidden",) else len(self.saved)
+
+    @property
+    def made(self) -> int:
+        """Number of planes of gradients."""
+        return len(self.planes)
+
+    @property
+    def back(self) -> CellBack:
+        """The gradients of all that the unit reads."""
+        return self.form.back(("hidden",), (*self.planes, "before"))
+
+    @property
+    def goes_straight(self) -> bool:
+        """True if a part of the state goes on without a product."""
+        return bool(self.back.factors_of("before"))
 
     @abc.abstractmethod
     def step(self, entry: Array, sums: Array, bias: Array, before: Array, kept: Array, out: Array) -> None:
         """Write the new states, and what is kept, from the inputs and the `sums` of the product, which are
-        overwritten; `bias` is what the entry's lacks of all `made` planes.
+        overwritten, as are the planes in front of them if more is kept. `bias` is what the entry's lacks of
+        all `made` planes.
         """
 
-    @abc.abstractmethod
     def factors(self, kept: Array, before: Array, out: Array, straight: Array) -> None:
         """Write the factors of the gradients [made, n, size], and what goes `straight` back."""
+        _factor_calls(self.form, self.saved, self.planes)(self.xp, kept, before, out, straight)
+
+
+@functools.cache
+def _factor_calls(form: CellForm, saved: Sequence[str], names: Sequence[str]) -> Callable[..., Any]:
+    back = form.back(("hidden",), (*names, "before"), is_flat=True)
+    values = {gradient(name): back.only_factor(name)[1] for name in names}
+    values |= {gradient("before"): factor for factor in back.factors_of("before").values()}
+    reads = {**in_planes("kept", saved), "before": ArrayPart("before")}
+    writes = {**in_planes("out", list(map(gradient, names))), gradient("before"): ArrayPart("straight")}
+    present = {name: place for name, place in writes.items() if name in values}
+    steps = CellSteps(back.steps, values)
+    return cell_calls(steps, ("kept", "before", "out", "straight"), reads, present)
 
 
 @dataclass(frozen=True)
 class ResetAfterUnit(CellUnit):
-    """h' = z h + (1 - z) c with c = tanh(x_c + r p), p being the product with h, and its bias.
-
-    Planes are c, r and z of the input, r, z and p of the product; c, r, z, p are kept.
+    """A gated recurrent unit; the planes of its input are candidate, reset, update, those of the product
+    reset, update, inner.
     """
 
     products: ClassVar[int] = 3
-    kept: ClassVar[int] = 4
-    made: ClassVar[int] = 4
-    goes_straight: ClassVar[bool] = True
+    saved: ClassVar[tuple[str, ...]] = ("candidate", "reset", "update", "inner")
+    planes: ClassVar[tuple[str, ...]] = ("x_candidate", "x_reset", "x_update", "x_inner")
+
+    @functools.cached_property
+    def form(self) -> CellForm:
+        """See `CellUnit`."""
+        return RESET_AFTER.form(gate_activation="sigmoid", activation="tanh")
 
     def step(self, entry: Array, sums: Array, bias: Array, before: Array, kept: Array, out: Array) -> None:
         """One step; see `CellUnit`."""
         xp = self.xp
-        gates, inner = sums[:2], sums[2]
-        xp.add(gates, entry[1:], out=gates)
-        _SIGMOID.apply(xp, gates)
-        xp.add(inner, bias, out=inner)
-        kept[1:] = sums
-        candidate = xp.multiply(gates[0], inner, out=inner)
-        xp.add(candidate, entry[0], out=candidate)
-        _TANH.apply(xp, candidate)
-        kept[0] = candidate
-        xp.subtract(before, candidate, out=out)
-        xp.multiply(out, gates[1], out=out)
-        xp.add(out, candidate, out=out)
+        xp.add(sums[1:3], entry[1:], out=sums[1:3])
+        xp.add(sums[3], bias, out=sums[3])
+        self.calls(xp, entry[0], sums, before, out)
+        kept[...] = sums
 
-    def factors(self, kept: Array, before: Array, out: Array, straight: Array) -> None:
-        """The factors of one step or more; see `CellUnit`."""
-        xp = self.xp
-        candidate, reset, update, inner = kept
-        dcandidate, dreset, dupdate, dinner = out
-        _TANH.slope(xp, candidate, dcandidate)
-        xp.subtract(1, update, out=straight)
-        xp.multiply(dcandidate, straight, out=dcandidate)
-        _SIGMOID.slope(xp, kept[1:3], out[1:3])
-        xp.multiply(dreset, inner, out=dreset)
-        xp.multiply(dreset, dcandidate, out=dreset)
-        xp.subtract(before, candidate, out=straight)
-        xp.multiply(dupdate, straight, out=dupdate)
-        xp.multiply(dcandidate, reset, out=dinner)
-        straight[...] = update
+    @functools.cached_property
+    def calls(self) -> Callable[..., Any]:
+        """The calls of a step between its sums and the states."""
+        return _reset_after_calls(self.form)
+
+
+@functools.cache
+def _reset_after_calls(form: CellForm) -> Callable[..., Any]:
+    saved = in_planes("sums", ResetAfterUnit.saved)
+    raw = {f"x_{name}": place for name, place in saved.items()}
+    reads = {**raw, "x_candidate": ArrayPart("entry"), "before": ArrayPart("before")}
+    writes = {**saved, "hidden": ArrayPart("out")}
+    return cell_calls(form.forward, ("entry", "sums", "before", "out"), reads, writes)
 
 
 @dataclass(frozen=True)
 class SimpleUnit(CellUnit):
-    """h' = f(x + p), p being the product with h."""
+    """A product and an activation."""
 
     activation: Activation
     products: ClassVar[int] = 1
-    kept: ClassVar[int] = 0
-    made: ClassVar[int] = 1
-    goes_straight: ClassVar[bool] = False
+    saved: ClassVar[tuple[str, ...]] = ("hidden",)
+    planes: ClassVar[tuple[str, ...]] = ("x",)
+
+    @functools.cached_property
+    def form(self) -> CellForm:
+        """See `CellUnit`."""
+        return SIMPLE.form(activation=self.activation.name)
 
     def step(self, entry: Array, sums: Array, bias: Array, before: Array, kept: Array, out: Array) -> None:
         """One step; see `CellUnit`."""
         self.xp.add(sums[0], entry[0], out=out)
-        self.activation.apply(self.xp, out)
+        self.calls(self.xp, out)
 
-    def factors(self, kept: Array, before: Array, out: Array, straight: Array) -> None:
-        """The factors of one step or more; see `CellUnit`."""
-        self.activation.slope(self.xp, kept, out)
+    @functools.cached_property
+    def calls(self) -> Callable[..., Any]:
+        """The calls of a step."""
+        return _simple_calls(self.form)
+
+
+@functools.cache
+def _simple_calls(form: CellForm) -> Callable[..., Any]:
+    return cell_calls(form.forward, ("hidden",), {"x": ArrayPart("hidden")}, {"hidden": ArrayPart("hidden")})
 
 
 class CellLayer(NamedTuple):
@@ -173,14 +227,16 @@ def _run(layer: CellLayer, X: Array, bias: Array) -> tuple[Array, Array]:
     hidden = xp.empty((len(X), size), X.dtype)
     kept = xp.empty((len(X), unit.kept * size), X.dtype)
     taken = xp.empty_like(entries[: steps.running])
-    scratch = xp.empty(steps.running * count * size, X.dtype)
+    # in front of the sums there is room for what else is kept
+    room = max(unit.kept, count)
+    scratch = xp.empty(steps.running * room * size, X.dtype)
     kept_planes = planes(kept, unit.kept) if unit.kept else xp.empty((0, *hidden.shape), X.dtype)
     for step in steps:
         now = step.rows
         before = steps.one_before(step, hidden, first_states)
         assert before is not None  # the op has first states
-        sums = scratch[: count * step.width * size].reshape(count, step.width, size)
-        gate_product(xp, before, unit.weight, sums)
+        sums = scratch[: room * step.width * size].reshape(room, step.width, size)
+        gate_product(xp, before, unit.weight, sums[room - count :])
         entry = planes(steps.taken(entries, step, taken), count)
         unit.step(entry, sums, rest, before, kept_planes[:, now], hidden[now])
     return hidden, kept
@@ -210,6 +266,7 @@ def _run_back(layer: CellLayer, kept: Array, hidden: Array, d: Array) -> tuple[A
     found_planes = planes(found, unit.made)
     scratch = xp.empty((steps.running, size), d.dtype)
     passed = scratch[:0]
+    goes_straight = unit.goes_straight
     for chunk in chunks(steps, kept, max(unit.kept, 1), hidden, first_states):
         unit.factors(chunk.gates, chunk.earlier, chunk.factors, chunk.share)
         for step in chunk.steps:
@@ -219,6 +276,6 @@ def _run_back(layer: CellLayer, kept: Array, hidden: Array, d: Array) -> tuple[A
             xp.multiply(chunk.factors[:, inner], d[now], out=found_planes[:, now])
             behind = found[now, -unit.products * size :]
             passed = product(xp, behind, unit.weight.T, scratch[: step.width])
-            if unit.goes_straight:
+            if goes_straight:
                 xp.add(passed, chunk.share[inner] * d[now], out=passed)
     return found, passed

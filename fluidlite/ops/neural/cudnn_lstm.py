@@ -17,6 +17,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import KernelContext, Op, Spec
+from fluidlite.ops.kernels.activations import ACTIVATIONS
 from fluidlite.ops.kernels.last_run import LastRun, last_run
 from fluidlite.ops.kernels.lstm_steps import (
     LstmCell,
@@ -27,7 +28,7 @@ from fluidlite.ops.kernels.lstm_steps import (
     run_rows_back,
 )
 from fluidlite.ops.kernels.products import product, shared_product
-from fluidlite.ops.kernels.recurrence import ACTIVATIONS, check_first_states, even_steps
+from fluidlite.ops.kernels.recurrence import check_first_states, even_steps
 
 _GATES = (2, 0, 1, 3)  # `ops.lstm` has the candidate first
 

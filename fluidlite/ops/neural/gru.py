@@ -15,8 +15,9 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
+from fluidlite.ops.kernels.activations import activation
 from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun, GruUnit, run_rows, run_rows_back
-from fluidlite.ops.kernels.recurrence import activation, single_step, steps_of
+from fluidlite.ops.kernels.recurrence import single_step, steps_of
 
 
 def _unit(op: str, xp: Any, Weight: Array, gate: str, candidate: str, origin_mode: bool) -> GruUnit:

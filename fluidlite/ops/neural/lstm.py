@@ -13,6 +13,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
+from fluidlite.ops.kernels.activations import ACTIVATIONS, activation
 from fluidlite.ops.kernels.lstm_steps import (
     LstmCell,
     LstmLayer,
@@ -25,7 +26,7 @@ from fluidlite.ops.kernels.lstm_steps import (
     run_rows_back,
 )
 from fluidlite.ops.kernels.products import product
-from fluidlite.ops.kernels.recurrence import ACTIVATIONS, activation, steps_of
+from fluidlite.ops.kernels.recurrence import steps_of
 from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"

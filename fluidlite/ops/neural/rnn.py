@@ -22,17 +22,12 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
 from fluidlite.ops.kernels import lstm_steps, rnn_steps
+from fluidlite.ops.kernels.activations import ACTIVATIONS
 from fluidlite.ops.kernels.last_run import last_run
 from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmLayer, LstmRun
 from fluidlite.ops.kernels.numbers import check_lengths
 from fluidlite.ops.kernels.products import product, shared_product
-from fluidlite.ops.kernels.recurrence import (
-    ACTIVATIONS,
-    TimeSteps,
-    check_first_states,
-    even_steps,
-    ordered_steps,
-)
+from fluidlite.ops.kernels.recurrence import TimeSteps, check_first_states, even_steps, ordered_steps
 from fluidlite.ops.kernels.rnn_steps import CellLayer, CellRun, CellUnit, ResetAfterUnit, SimpleUnit
 from fluidlite.values.tensor import host
 

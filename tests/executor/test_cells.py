@@ -1,0 +1,154 @@
+"""The mathematics of a recurrence stands in one text: changed there, it is another one on every back end.
+
+Each cell is replaced by one with other arithmetic. NumPy's steps, compiled ones and those of a device must
+give the same then, and gradients must be those of the new text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite.ops.kernels import gru_steps, lstm_steps, rnn_steps
+from fluidlite.ops.kernels.cells import StepCell
+
+layers = fluid.layers
+LENGTHS = [3, 6, 1, 5]
+SIZE = 5
+LSTM = StepCell(
+    "x_candidate x_entry x_forget x_output | before=0 of_entry=0 of_forget=0 of_output=0 clip -> "
+    "candidate entry forget output cell shown hidden",
+    """
+    candidate = candidate_activation(x_candidate)
+    entry = gate_activation(x_entry + before * of_entry)
+    forget = gate_activation(x_forget + before * of_forget)
+    cell = bounded(candidate * entry * 0.5 + (forget - entry) * before, clip)
+    output = gate_activation(x_output + cell * of_output)
+    shown = cell_activation(cell)
+    hidden = output * shown - 0.25 * cell
+    """,
+)
+GRU = StepCell(
+    "x_update x_reset x_candidate | before=0 origin_mode -> update reset kept candidate hidden",
+    """
+    update = gate_activation(x_update)
+    reset = gate_activation(x_reset)
+    kept = reset * before
+    candidate = activation(x_candidate)
+    opened = where(origin_mode, before, candidate)
+    closed = where(origin_mode, candidate, before)
+    hidden = (opened - closed) * (update * update) + closed
+    """,
+)
+
+
+@contextlib.contextmanager
+def replaced(module: Any, name: str, cell: StepCell) -> Iterator[None]:
+    """Another text in place of a declared one, and no form of either behind it."""
+    forms = getattr(module, "_form", None)
+    with mock.patch.object(module, name, cell):
+        if forms is not None:
+            forms.cache_clear()
+        yield
+    if forms is not None:
+        forms.cache_clear()
+
+
+def attr(seed: int) -> Any:
+    return fluid.ParamAttr(initializer=fluid.initializer.Uniform(-0.5, 0.5, seed=seed))
+
+
+def lstm(x: Any) -> Any:
+    hidden, cell = layers.dynamic_lstm(x, 4 * SIZE, param_attr=attr(1), bias_attr=attr(2))
+    return layers.reduce_sum(hidden * hidden) + layers.reduce_sum(cell)
+
+
+def gru(x: Any) -> Any:
+    hidden = layers.dynamic_gru(x, SIZE, param_attr=attr(1), bias_attr=attr(2))
+    return layers.reduce_sum(hidden * hidden * hidden)
+
+
+CELLS = {"lstm": (lstm_steps, "LSTM", LSTM, lstm, 4), "gru": (gru_steps, "GRU", GRU, gru, 3)}
+
+
+class Built:
+    """A program of one recurrence: its loss, and the gradients of input and parameters."""
+
+    def __init__(self, layer: Callable[[Any], Any], gates: int, dtype: str) -> None:
+        self.x = fluid.data("x", [None, gates * SIZE], dtype, lod_level=1)
+        self.x.stop_gradient = False
+        self.loss = layer(self.x)
+        self.parameters = fluid.default_main_program().all_parameters()
+        gradients = fluid.gradients(self.loss, [self.x, *self.parameters])
+        self.fetches = [self.loss, *gradients]
+        random = np.random.default_rng(0)
+        self.rows = random.normal(0, 0.7, (sum(LENGTHS), gates * SIZE)).astype(dtype)
+
+    def run(self, place: Any, naive: bool, rows: Any = None) -> list[Any]:
+        """The values of a run with fresh parameters."""
+        exe, scope = fluid.Executor(place), fluid.Scope()
+        exe.naive = naive
+        exe.run(fluid.default_startup_program(), scope=scope)
+        fed = self.rows if rows is None else rows
+        feed = {"x": fluid.create_lod_tensor(fed, [LENGTHS], fluid.CPUPlace())}
+        fetched = exe.run(feed=feed, fetch_list=self.fetches, scope=scope, return_numpy=False)
+        return [np.array(one) for one in fetched]
+
+
+def agree(found: list[Any], wanted: list[Any]) -> None:
+    for have, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(have, want, rtol=3e-5, atol=3e-5 * max(1, np.abs(want).max()))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_one_text_changes_compiled_steps(name: str, flags: Callable[..., None]) -> None:
+    flags(fast_loops="wait")
+    module, constant, cell, layer, gates = CELLS[name]
+    built = Built(layer, gates, "float32")
+    plain = built.run(fluid.CPUPlace(), True)
+    with replaced(module, constant, cell):
+        wanted = built.run(fluid.CPUPlace(), True)
+        agree(built.run(fluid.CPUPlace(), False), wanted)
+    assert abs(wanted[0] - plain[0]).max() > 1e-2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", CELLS)
+def test_one_text_changes_steps_of_a_device(name: str) -> None:
+    module, constant, cell, layer, gates = CELLS[name]
+    built = Built(layer, gates, "float32")
+    with replaced(module, constant, cell):
+        agree(built.run(fluid.CUDAPlace(0), False), built.run(fluid.CPUPlace(), True))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_gradients_are_those_of_the_text(name: str) -> None:
+    """Beside central differences in some elements of the input, in float64."""
+    module, constant, cell, layer, gates = CELLS[name]
+    built = Built(layer, gates, "float64")
+    with replaced(module, constant, cell):
+        _, gradient, *_ = built.run(fluid.CPUPlace(), True)
+        for row, column in ((0, 0), (4, SIZE), (9, 2 * SIZE + 1), (14, gates * SIZE - 1)):
+            losses = []
+            for step in (1e-5, -1e-5):
+                moved = built.rows.copy()
+                moved[row, column] += step
+                losses.append(built.run(fluid.CPUPlace(), True, moved)[0])
+            difference = (losses[0] - losses[1]).item() / 2e-5
+            np.testing.assert_allclose(gradient[row, column], difference, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["tanh", "relu"])
+@pytest.mark.parametrize("unit", [rnn_steps.RESET_AFTER, rnn_steps.SIMPLE, lstm_steps.PROJECTION])
+def test_a_form_needs_no_value_that_is_lost(unit: StepCell, kind: str) -> None:
+    """Gradients read what a run forward keeps: a form that needs more is an error when it is made."""
+    form = unit.form(activation=kind, gate_activation="sigmoid", clip=0.5)
+    outputs = ("hidden",) if "hidden" in unit.outputs else ("state",)
+    steps = form.back(outputs, (*unit.once, *form.known)).whole()
+    assert not set(unit.once) & {operand for node in steps.steps.nodes for operand in node.operands}

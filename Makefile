@@ -83,7 +83,7 @@ gpu-test:
 	$(DEVICE_PYTHON) benchmarks/on_device.py test
 
 # the same tests on a stand-in for CuPy, which needs a C++ compiler: docs/DEVICES.md. `gpu-sim` runs a row of
-# each op and an eighth of the recorded programs
+# each op and a sixteenth of the recorded programs
 SIM ?= gpu
 gpu-sim: $(STAMP)
 	@command -v g++ >/dev/null || command -v c++ >/dev/null || { echo "make gpu-sim needs a C++ compiler, g++ or c++: there is none here"; exit 1; }

@@ -80,6 +80,7 @@ def options() -> argparse.Namespace:
 def main() -> None:
     """Fit by SGD, save the model, load it, predict, and compare with least squares."""
     args = options()
+    fluid.default_startup_program().random_seed = 1
     x, y = fluid.data("x", [None, 10], "float32"), fluid.data("y", [None, 1], "float32")
     prediction = fluid.layers.fc(x, size=1)
     loss = fluid.layers.mean(fluid.layers.square_error_cost(input=prediction, label=y))

@@ -8,40 +8,45 @@ oneDNN convolves, relu stays a step of its own: that of the library turns NaN in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fluidlite.base.records import dataclass
 from fluidlite.executor.compile.emitter import Emitter
 from fluidlite.executor.compile.layout import in_program_order, lays_out
-from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.values import Value
-from fluidlite.executor.run.convolutions import SharedConv
-from fluidlite.executor.run.volumes import SharedVolumes
-from fluidlite.ops.kernels.convolution import Geometry
 
-__all__ = ["begin", "conv_of", "extend", "is_fixed", "tail_of"]
+if TYPE_CHECKING:
+    # a program without convolutions imports none
+    from fluidlite.ops.kernels.convolution import Geometry
+
+__all__ = ["begin", "extend", "is_fixed", "tail_of"]
+
+
+# of an emitter, a geometry, a dtype, a number of threads, and whether the filters are fixed
+Convolve: TypeAlias = "Callable[[Emitter, Geometry, Any, int, bool], Bound]"
 
 
 @dataclass(frozen=True)
 class ConvTail:
-    """A convolution, and the steps behind it so far."""
+    """A convolution, and the steps behind it so far.
+
+    `convolve` makes the object that computes it; `is_fast`: another kernel than NumPy's may.
+    """
 
     geometry: Geometry
     source: Value
     w: Value
     threads: int
+    convolve: Convolve
+    is_fast: bool
     statistics: tuple[Value, ...] | None = None
     epsilon: float = 0.0
     bias: Value | None = None
     relu: bool = False
-
-    @property
-    def is_fast(self) -> bool:
-        """True if another kernel than NumPy's may convolve."""
-        return has_fast_conv(self.geometry, self.source.dtype)
 
     @property
     def takes_relu(self) -> bool:
@@ -54,22 +59,14 @@ def is_fixed(e: Emitter, *names: str) -> bool:
     return all(e.builder.is_persistable(name) and not e.builder.changes(name) for name in names)
 
 
-def conv_of(e: Emitter, geometry: Geometry, dtype: Any, threads: int, fixed: bool) -> Bound:
-    """The object that computes a convolution of activations that lie in the order of images; `fixed` filters
-    are laid out once.
-    """
-    portable = SharedVolumes if len(geometry.kernel) == 3 else SharedConv
-    if has_fast_conv(geometry, dtype):
-        return e.bind_fresh("fast_conv", FastConv, geometry, dtype, threads, portable, fixed, e.asked)
-    return e.bind_fresh("conv", portable, geometry, dtype, threads, fixed)
-
-
-def begin(e: Emitter, geometry: Geometry, source: Value, w: Value, out: Value) -> None:
-    """Remember the convolution that computes `out`, if a tail may follow it."""
+def begin(
+    e: Emitter, geometry: Geometry, source: Value, w: Value, out: Value, convolve: Convolve, is_fast: bool
+) -> None:
+    """Remember the convolution that computes `out`, if a tail may follow it; the rest as in `ConvTail`."""
     is_ours = lays_out(e, source) and all(size > 0 for size in geometry.out)
     if is_ours and out.order is not None and is_fixed(e, *e.op.inputs["Filter"]):
         threads = e.threads if about(source.size) >= 1 << 15 else 1
-        e.remember(("tail", out.root), ConvTail(geometry, source, w, threads))
+        e.remember(("tail", out.root), ConvTail(geometry, source, w, threads, convolve, is_fast))
 
 
 def tail_of(e: Emitter, slot: str) -> ConvTail | None:
@@ -87,7 +84,7 @@ def extend(e: Emitter, tail: ConvTail, slot: str, like: Value, **more: Any) -> N
     assert like.shape is not None and like.order is not None
     base = e.published(slot, like.shape, like.dtype, like.order)
     out = in_program_order(e, base, like.order)
-    plan = conv_of(e, tail.geometry, like.dtype, tail.threads, True)
+    plan = tail.convolve(e, tail.geometry, like.dtype, tail.threads, True)
     e.remember(("tail", base), tail)
     steps = (tail.statistics, tail.epsilon, tail.bias, tail.relu)
     e.run(plan, tail.source, tail.w, steps, Out(out), method="forward_to_tail")

@@ -142,6 +142,8 @@ class KernelCall(OpCall):
             ndarray=np.ndarray,
             WithLod=WithLod,
             function=self.kernel.function,
+            kernel=self.kernel,
+            check=lambda values: self.kernel.check_types(self._by_slot(values)),
             failed=self._failed,
             finish=self._finisher(),
         )
@@ -162,8 +164,10 @@ class KernelCall(OpCall):
         arguments = ", ".join(
             f"{name}={self._text(name, kind, key)}" for name, kind, key in self.kernel.arguments
         )
+        check = "        if kernel.unchecked:\n            check(values)\n" if self.kernel.unchecked else ""
         return (
-            f"def call(values, lods=(), likes=()):\n    try:\n        returned = function({arguments})\n"
+            f"def call(values, lods=(), likes=()):\n    try:\n{check}"
+            f"        returned = function({arguments})\n"
             f"    except Exception as error:\n        failed(error, values)\n{self._shortcut()}"
             "    return finish(returned, values, lods, likes)\n"
         )
@@ -242,11 +246,13 @@ class KernelCall(OpCall):
         """
         if isinstance(error, (FluidError, EOFException)) or is_of_user(error):
             raise error
-        by_slot = {
+        raise KernelError.of(error, self.kernel.failure(error, self._by_slot(values))) from error
+
+    def _by_slot(self, values: Sequence[Any]) -> dict[str, list[Any]]:
+        return {
             slot: [values[index] if index >= 0 else None for index in indices]
             for slot, indices in self.slots.items()
         }
-        raise KernelError.of(error, self.kernel.failure(error, by_slot)) from error
 
     # ------------------------------------------------------------------ on the way out
     def _has_one_output(self) -> bool:

@@ -141,7 +141,8 @@ class Kernel:
         self.op = op
         self.definition = definition
         check_attributes(op)
-        self._checked = checked_slots(op)  # until the first call has found the types right
+        self.unchecked = checked_slots(op)
+        """The input slots of certain types, until the first call has found the types right."""
         self.function: Callable[..., Any] = carry_out
         if definition.compute is not None:
             self.function = with_conjugates(op, in_single(op, definition.compute))
@@ -192,8 +193,8 @@ class Kernel:
             elif kind == "ctx":
                 arguments[name] = context
         try:
-            if self._checked:
-                self._check_types(values)
+            if self.unchecked:
+                self.check_types(values)
             returned = self.function(**arguments)
         except EOFException:
             raise
@@ -206,15 +207,16 @@ class Kernel:
             raise KernelError.of(error, self.failure(error, values)) from error
         return self.listed(returned)
 
-    def _check_types(self, values: Mapping[str, list[Any]]) -> None:
+    def check_types(self, values: Mapping[str, list[Any]]) -> None:
+        """KernelError where values, by slot, have data types that the op does not take."""
         found = [
             (slot, name, getattr(value, "dtype", None))
             for slot, names in self.op.inputs.items()
             for name, value in zip(names, values.get(slot, ()), strict=False)
-            if slot in self._checked
+            if slot in self.unchecked
         ]
         check_operand_types(self.op, found)
-        self._checked = ()
+        self.unchecked = ()
 
     def listed(self, returned: Any) -> dict[str, list[Any]]:
         """The values that the kernel returned, as a list for each output slot."""

@@ -139,7 +139,7 @@ class Op:
     dynamic: an output may have another shape than the shape rule says, even where that says all dimensions.
     later: slots that ops have since PaddlePaddle 2.x, and fluid's op of that type has not.
     alike: input slots whose values have one data type: with two, NumPy would compute in a third one, which no
-        variable declares. Programs of 2.x are not asked.
+        variable declares. All slots of floating-point numbers, unless the kernel asks for a type of each.
     updates: output slots whose old value shows through, as an array's of which the op writes one entry. A
         kernel may name such a slot as a parameter and gets the old value, None where there is none.
     blas_threads: the kernel leaves large products to BLAS's threads, which plans that call it leave on.

@@ -36,7 +36,8 @@ class TablesAsAsked:
 
     A request asks each server once, and waits for all of them; which server takes it first is chance. So a
     slice that was asked for before begins the next request. Rows count for the requests that may follow, too,
-    which write over what they ask for.
+    which write over what they ask for. Messages do not name their request: of three in a step, the first of
+    which asks for other slices than the two behind it, the second reads what the third is given.
     """
 
     def __init__(self, program: Program, scope: Scope, requests: Mapping[str, list[list[str]]]) -> None:

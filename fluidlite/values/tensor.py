@@ -378,7 +378,8 @@ class LodError(EnforceNotMet, ValueError):
 def _check_lod(lod: Lod, shape: Sequence[int] | None) -> None:
     rows: int | None = None
     for level in lod:
-        if len(level) < 2 or level[0] != 0 or any(b < a for a, b in zip(level, level[1:], strict=False)):
+        falls = any(b < a for a, b in zip(level, level[1:], strict=False))
+        if len(level) < 2 or level[0] != 0 or falls:
             raise LodError(
                 f"the provided lod info is invalid: {list(level)} is not a list of ascending "
                 "offsets that starts at 0"

@@ -1,9 +1,11 @@
 """Dataclasses that are completed at their first use are those of the standard library."""
 
 import dataclasses
+import importlib
 import inspect
 import itertools
 import os
+import pathlib
 import pickle
 import re
 import subprocess
@@ -84,8 +86,27 @@ def told(kinds, order):
         lambda: "object at" in repr(point(1)) or repr(point(1)),
         lambda: hasattr(point(1), "__setstate__"),
         lambda: dataclasses.is_dataclass(kept),
+        lambda: (
+            (point(1), named(1)) and [[below.__name__ for below in kind.__subclasses__()] for kind in kinds]
+        ),
     ]
     return {index: outcome(asked[index]) for index in order(len(asked))}
+
+
+def test_every_class_of_the_package_can_be_completed():
+    """Abstract classes, and those that derive from others, too: each module that has records is imported."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    for room in ("fluidlite", "executor", "transpiler"):
+        for path in sorted((root / room).rglob("*.py")):
+            if "fluidlite.base.records import" not in path.read_text(encoding="utf8"):
+                continue
+            parts = path.relative_to(root).with_suffix("").parts
+            name = ".".join(parts if room == "fluidlite" else ("fluidlite", *parts))
+            module = importlib.import_module(name.removesuffix(".__init__"))
+            classes_here = [kind for kind in vars(module).values() if isinstance(kind, type)]
+            for kind in filter(dataclasses.is_dataclass, classes_here):
+                assert callable(kind.__init__)
+                assert kind.__name__ not in [below.__name__ for below in kind.__subclasses__()]
 
 
 @pytest.mark.parametrize("options", FORMS, ids=str)
@@ -93,6 +114,45 @@ def told(kinds, order):
 def test_a_late_dataclass_is_a_dataclass(options, order):
     late = told(classes(records.dataclass, options), order)
     assert late == told(classes(dataclasses.dataclass, options), order)
+
+
+def of_its_own(dataclass):
+    """Classes that are complete at once, and what they tell."""
+
+    @dataclass
+    class Started:
+        x: int = 1
+
+        def __init__(self):
+            self.x = 5
+
+    @dataclass
+    class Loaded:
+        x: int = 1
+
+        def __setstate__(self, state):
+            self.x = state["x"] + 1
+
+    @dataclass(slots=True, frozen=True)
+    class Slotted:
+        x: int = 1
+
+    @dataclass(kw_only=True)
+    class Named:
+        x: int
+        y: int = 2
+
+    @dataclass(init=False)
+    class Bare:
+        x: int = 1
+
+    loaded = Loaded()
+    loaded.__setstate__({"x": 3})
+    return Started().x, loaded.x, Slotted().__slots__, outcome(lambda: Named(1)), Named(x=1).y, Bare().x
+
+
+def test_a_class_keeps_what_it_has_written_itself():
+    assert of_its_own(records.dataclass) == of_its_own(dataclasses.dataclass)
 
 
 def test_many_threads_make_the_first_instance():

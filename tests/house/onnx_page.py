@@ -55,8 +55,9 @@ The file computes what our run computes. A rule reads or refuses every attribute
 attribute that it does not read must have the value that the op has without it. All else is one error that
 names the op, the attribute or input, and the line.
 
-- ONNX has no sequences of different lengths: an input with a level of detail is one sequence. An op
-  that makes a sequence of each row fails in the file with more rows than one.
+- ONNX has no sequences of different lengths: an input with a level of detail is one sequence, and an
+  input with a row for each sequence has one row. An op that makes a sequence of each row fails in the file
+  with more rows than one.
 - A program that drops or normalises by its batch is exported from its `clone(for_test=True)`.
 - Of tensors without elements onnxruntime has other means, and of boxes without area other neighbours.
 - Pairs of QuantizeLinear and DequantizeLinear stand for ops that quantise to 8 bits by a known scale, and go

@@ -17,15 +17,18 @@ from fluidlite.cli.run import main
 
 HOME = pathlib.Path(__file__).parents[1] / "golden" / "deployed_2x"
 RESULTS: dict[str, Any] = json.loads((HOME / "results.json").read_text())
+# how many switches of the inference library a script sets that mean nothing here
+SWITCHES = {"faces": 3}
 # the sizes of inputs that mean something
-SHAPES = {"det": "x=1,3,64,96", "seg": "x=1,3,64,96", "rec": "x=2,3,32,100"}
+SHAPES = {"det": "x=1,3,64,96", "seg": "x=1,3,64,96", "rec": "x=2,3,32,100", "matting": "img=1,3,64,96"}
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("deployed")
-    with tarfile.open(HOME / "models.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+    for packed in HOME.glob("*.tar.xz"):
+        with tarfile.open(packed) as archive:
+            archive.extractall(folder, filter="data")
     return folder
 
 
@@ -35,7 +38,7 @@ def assert_alike(ours: Any, theirs: Any, where: str) -> None:
         assert ours.keys() == theirs.keys()
         for name, value in theirs.items():
             assert_alike(ours[name], value, f"{where}/{name}")
-    elif isinstance(theirs, list) and theirs and isinstance(theirs[0], dict):
+    elif isinstance(theirs, list) and theirs and isinstance(theirs[0], dict | str):
         assert len(ours) == len(theirs), where
         for place, pair in enumerate(zip(ours, theirs, strict=True)):
             assert_alike(*pair, f"{where}[{place}]")
@@ -50,14 +53,21 @@ def test_a_script(name: str, models: pathlib.Path, tmp_path: pathlib.Path) -> No
     script = HOME / "scripts" / f"{name}.py"
     command = [sys.executable, "-m", "fluidlite", str(script), str(models)]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert ran.returncode == 0 and not ran.stderr, ran.stderr
+    # switches that change nothing here are accepted, and said once
+    said = [line for line in ran.stderr.splitlines() if not line.startswith(" ")]
+    assert ran.returncode == 0 and all("changes nothing here" in line for line in said), ran.stderr
+    assert len(said) == SWITCHES.get(name, 0), ran.stderr
     assert_alike(json.loads(ran.stdout), RESULTS[name], name)
     for picture in tmp_path.glob("*.png"):
         with Image.open(picture) as shown:
             assert shown.size == (192, 128)
 
 
-@pytest.mark.parametrize("name", ["det", "cls", "rec", "seg", "ctr", "text", "yolo", "tag"])
+EXPORTED = ["det", "cls", "rec", "seg", "ctr", "text", "yolo", "tag"]
+EXPORTED += ["face", "points", "pico", "matting", "series", "translate"]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
 def test_a_model_as_onnx(
     name: str, models: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,9 +15,12 @@ from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.lowering.device import for_kernel, takes
 from fluidlite.executor.compile.tails import is_fixed
 from fluidlite.executor.cuda.convolutions import ConvOptions, DeviceConvRecipe, device_conv
+from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.sizes import about, plain
 from fluidlite.executor.plan.values import Value
+from fluidlite.executor.run.convolutions import SharedConv
+from fluidlite.executor.run.volumes import SharedVolumes
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 from fluidlite.ops.neural.conv import conv_attrs, geometry_of
@@ -132,6 +135,16 @@ def _options(e: Emitter) -> ConvOptions:
     )
 
 
+def _conv_on_host(e: Emitter, geometry: Geometry, dtype: Any, threads: int, fixed: bool) -> Bound:
+    """The object that computes a convolution of activations that lie in the order of images; `fixed` filters
+    are laid out once.
+    """
+    portable = SharedVolumes if len(geometry.kernel) == 3 else SharedConv
+    if has_fast_conv(geometry, dtype):
+        return e.bind_fresh("fast_conv", FastConv, geometry, dtype, threads, portable, fixed, e.asked)
+    return e.bind_fresh("conv", portable, geometry, dtype, threads, fixed)
+
+
 def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
     """The object that computes a convolution: one that chooses among kernels, where there are several."""
     if not e.on_host and takes(e, x.dtype):
@@ -140,7 +153,7 @@ def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
         return e.bind_fresh("conv", conv_plan, geometry, x.dtype)
     work = math.prod(geometry.out) * math.prod(geometry.w[1:])
     threads = e.threads if about(work) >= _LARGE_WORK else threads_for(e, x)
-    return tails.conv_of(e, geometry, x.dtype, threads, is_fixed(e, *e.op.inputs["Filter"]))
+    return _conv_on_host(e, geometry, x.dtype, threads, is_fixed(e, *e.op.inputs["Filter"]))
 
 
 @lowering("conv2d", "depthwise_conv2d", "conv3d")
@@ -154,7 +167,8 @@ def _(e: Emitter) -> None:
     e.remember(("conv", x, w, geometry), plan)
     source = images.source(x)
     out = images.out("Output", geometry.out, x.dtype)
-    tails.begin(e, geometry, source, w, out)
+    is_fast = has_fast_conv(geometry, x.dtype)
+    tails.begin(e, geometry, source, w, out, _conv_on_host, is_fast)
     e.run(plan, source, w, Out(out), method="forward")
 
 

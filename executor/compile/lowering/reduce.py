@@ -108,6 +108,8 @@ def _(e: Emitter) -> None:
     out = e.out("X@GRAD", x.shape, x.dtype)
     kept = tuple(1 if i in axes else dim for i, dim in enumerate(x.shape))
     count = math.prod(x.shape[axis] for axis in axes)
+    if d.uniform is None and d.size != math.prod(kept):
+        raise CannotLower("a branch for another axis than the one whose result is declared")
     # a number fits any shape; an array gets its reduced dimensions back, as ones
     grad = d if d.uniform is not None else e.reshape(d, kept)
     if e.op.type == "reduce_mean_grad":

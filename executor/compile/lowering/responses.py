@@ -46,7 +46,9 @@ def _(e: Emitter) -> None:
 @lowering("lrn_grad")
 def _(e: Emitter) -> None:
     given = _of_device(e, "X", "Out", "MidOut", "Out@GRAD")
-    e.run(_lrn(e, given[0], True), *given, Out(e.out("X@GRAD", given[0].shape, given[0].dtype)))
+    x = given[0]
+    out = e.out("X@GRAD", x.shape, x.dtype)
+    e.run(_lrn(e, x, True), *given, Out(out))
 
 
 # ---------------------------------------------------------------------- log_loss

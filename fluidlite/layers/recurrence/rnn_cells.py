@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike
@@ -87,7 +88,7 @@ def _as_shapes(structure: Any) -> Any:
     """The structure with its innermost sequences of integers as leaves."""
     if isinstance(structure, dict):
         return {key: _as_shapes(value) for key, value in structure.items()}
-    if all(isinstance(item, int) for item in structure):
+    if all(isinstance(item, Integral) for item in structure):
         return _Shape(structure)
     return type(structure)(_as_shapes(item) for item in structure)
 

@@ -234,10 +234,20 @@ def _part_gradients(
 
 # ------------------------------------------------------------------ the two ops
 deformable_conv = Op(
-    "deformable_conv", "Input. Offset. Mask. Filter -> Output", attrs=_ATTRS, lod=None, blas_threads=True
+    "deformable_conv",
+    "Input. Offset. Mask. Filter -> Output",
+    attrs=_ATTRS,
+    lod=None,
+    blas_threads=True,
+    alike=("Input", "Offset", "Mask", "Filter"),
 )
 deformable_conv_v1 = Op(
-    "deformable_conv_v1", "Input. Offset. Filter -> Output", attrs=_ATTRS, lod=None, blas_threads=True
+    "deformable_conv_v1",
+    "Input. Offset. Filter -> Output",
+    attrs=_ATTRS,
+    lod=None,
+    blas_threads=True,
+    alike=("Input", "Offset", "Filter"),
 )
 
 

@@ -34,6 +34,7 @@ deformable_psroi_pooling = Op(
     attrs=_ATTRS,
     lod=None,
     constants=("ROIs", "TopCount"),
+    alike=("Input", "ROIs", "Trans"),
 )
 
 

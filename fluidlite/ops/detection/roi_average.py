@@ -55,6 +55,7 @@ roi_align = Op(
     later=("RoisNum",),
     constants=("ROIs",),
     version=3,
+    alike=("X", "ROIs"),
 )
 
 
@@ -250,7 +251,7 @@ def _(xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisNum: Maybe, dOut: Array
 
 
 # ------------------------------------------------------------------ prroi_pool
-prroi_pool = Op("prroi_pool", "X ROIs BatchRoINums? -> Out", attrs=_SIZES, lod=None)
+prroi_pool = Op("prroi_pool", "X ROIs BatchRoINums? -> Out", attrs=_SIZES, lod=None, alike=("X", "ROIs"))
 
 
 @prroi_pool.shape

@@ -46,7 +46,9 @@ def _matrices(xp: Any, x: Array, y: Array, height: int, width: int) -> Array:
 
     The rectangle keeps the proportions of the quadrilateral, as far as `width` goes.
     """
-    edges = xp.sqrt((x - xp.roll(x, -1, 1)) ** 2 + (y - xp.roll(y, -1, 1)) ** 2)
+    across = x - xp.roll(x, -1, 1)
+    down = y - xp.roll(y, -1, 1)
+    edges = xp.sqrt(across**2 + down**2)
     wide = (edges[:, 0] + edges[:, 2]) / 2
     high = (edges[:, 1] + edges[:, 3]) / 2
     rows = max(2, height)

@@ -146,6 +146,7 @@ yolov3_loss = Op(
     attrs=_LOSS_ATTRS,
     lod=None,
     constants=("ObjectnessMask", "GTMatchMask"),
+    alike=("X", "GTBox", "GTScore"),
 )
 
 

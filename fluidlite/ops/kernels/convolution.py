@@ -380,7 +380,8 @@ class WidthUnfolded(ConvPlan):
             return Unfolded(self.xp, g, self.dtype)
         if math.prod(g.x[2:]) >= 2 * math.prod(g.spatial):
             return None
-        turned = Geometry(g.out, (g.w[1], g.w[0], *g.kernel), (1, 1), pads, (1, 1))
+        filters = (g.w[1], g.w[0], *g.kernel)
+        turned = Geometry(g.out, filters, (1, 1), pads, (1, 1))
         return WidthUnfolded(self.xp, turned, self.dtype)
 
     def grad_input(self, dout: Array, w: Array, out: Array) -> None:

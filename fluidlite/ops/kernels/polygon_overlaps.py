@@ -110,7 +110,9 @@ def polygon_overlaps(left: Array, right: Array) -> Array:
 def neighbour_polygon_overlaps(polygons: Array) -> Array:
     """Intersection over union, [N - 1], of each polygon but the first with the one before it."""
     low, high = _bounds(polygons)
-    rows = np.flatnonzero(((low[1:] < high[:-1]) & (low[:-1] < high[1:])).all(axis=1))
+    begins_before = low[1:] < high[:-1]
+    ends_behind = low[:-1] < high[1:]
+    rows = np.flatnonzero((begins_before & ends_behind).all(axis=1))
     out = np.zeros(len(low[1:]), polygons.dtype)
     out[rows] = paired_polygon_overlaps(polygons[rows + 1], polygons[rows])
     return out

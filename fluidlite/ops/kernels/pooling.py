@@ -59,7 +59,7 @@ class Windows:
     @classmethod
     def adaptive(cls, size: int, count: int) -> Windows:
         """`count` windows that cover everything evenly, overlapping where they must."""
-        if count and size % count == 0:
+        if count and size and size % count == 0:
             return cls.regular(size, size // count, size // count, (0, 0), False)
         return cls(size, count, 0)
 

@@ -13,7 +13,7 @@ from fluidlite.ops.kernels.activations import ACTIVATIONS
 from fluidlite.ops.kernels.lstm_steps import LstmCell
 from fluidlite.ops.kernels.recurrence import planes
 
-lstm_unit = Op("lstm_unit", "X. C_prev. -> C H", attrs={"forget_bias": 0.0}, lod=None)
+lstm_unit = Op("lstm_unit", "X. C_prev. -> C H", attrs={"forget_bias": 0.0}, lod=None, alike=("X", "C_prev"))
 
 
 @lstm_unit.shape

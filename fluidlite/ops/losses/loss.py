@@ -39,6 +39,7 @@ sigmoid_loss = Op(
     later=("pos_weight",),
     fractions=("Label",),
     amp="black",
+    alike=("X", "Label"),
 )
 
 
@@ -83,6 +84,7 @@ log_loss = Op(
     attrs={"epsilon": REQUIRED_FLOAT},
     fractions=("Labels",),
     amp_fp16="black",
+    alike=("Predicted", "Labels"),
 )
 
 
@@ -103,7 +105,7 @@ def _(Predicted: Array, Labels: Array, dLoss: Array, epsilon: float) -> Any:
     return dLoss * ((1 - Labels) / (1 - Predicted + epsilon) - Labels / (Predicted + epsilon))
 
 
-bce_loss = Op("bce_loss", "X. Label. -> Out", fractions=("Label",))
+bce_loss = Op("bce_loss", "X. Label. -> Out", fractions=("Label",), alike=("X", "Label"))
 
 
 @bce_loss.shape
@@ -126,7 +128,12 @@ def _(xp: Any, X: Array, Label: Array, dOut: Array) -> Any:
 
 
 huber_loss = Op(
-    "huber_loss", "X. Y. -> Residual Out", attrs={"delta": REQUIRED_FLOAT}, lod=None, amp_fp16="black"
+    "huber_loss",
+    "X. Y. -> Residual Out",
+    attrs={"delta": REQUIRED_FLOAT},
+    lod=None,
+    amp_fp16="black",
+    alike=("X", "Y"),
 )
 
 
@@ -152,7 +159,11 @@ def _(xp: Any, Residual: Array, dOut: Array, delta: float) -> tuple[Any, Any]:
 
 
 smooth_l1_loss = Op(
-    "smooth_l1_loss", "X. Y. InsideWeight.? OutsideWeight.? -> Diff Out", attrs={"sigma": 1.0}, lod=None
+    "smooth_l1_loss",
+    "X. Y. InsideWeight.? OutsideWeight.? -> Diff Out",
+    attrs={"sigma": 1.0},
+    lod=None,
+    alike=("X", "Y", "InsideWeight", "OutsideWeight"),
 )
 
 
@@ -203,6 +214,7 @@ kldiv_loss = Op(
     fractions=("Target",),
     version=1,
     newer={"log_target": False},
+    alike=("X", "Target"),
 )
 
 
@@ -319,7 +331,7 @@ def _(dOut: Array, epsilon: float) -> Any:
 
 
 # ---------------------------------------------------------------------- one score a row
-hinge_loss = Op("hinge_loss", "Logits. Labels. -> Loss")
+hinge_loss = Op("hinge_loss", "Logits. Labels. -> Loss", alike=("Logits", "Labels"))
 
 
 @hinge_loss.shape
@@ -340,7 +352,7 @@ def _(Logits: Array, Labels: Array, dLoss: Array) -> Any:
     return -dLoss * sign * (1 - Logits * sign > 0)
 
 
-modified_huber = Op("modified_huber_loss", "X. Y. -> IntermediateVal Out")
+modified_huber = Op("modified_huber_loss", "X. Y. -> IntermediateVal Out", alike=("X", "Y"))
 
 
 @modified_huber.shape
@@ -404,7 +416,7 @@ def _(
 
 
 # ---------------------------------------------------------------------- one score against another
-rank_loss = Op("rank_loss", "Label. Left. Right. -> Out", lod=None)
+rank_loss = Op("rank_loss", "Label. Left. Right. -> Out", lod=None, alike=("Label", "Left", "Right"))
 
 
 @rank_loss.shape
@@ -433,7 +445,9 @@ def _(xp: Any, Label: Array, Left: Array, Right: Array, dOut: Array) -> tuple[An
     return d.reshape(Left.shape), -d.reshape(Right.shape)
 
 
-margin_rank_loss = Op("margin_rank_loss", "X1. X2. Label. -> Activated Out", attrs={"margin": 0.0})
+margin_rank_loss = Op(
+    "margin_rank_loss", "X1. X2. Label. -> Activated Out", attrs={"margin": 0.0}, alike=("X1", "X2", "Label")
+)
 
 
 @margin_rank_loss.shape

@@ -99,6 +99,7 @@ hierarchical_sigmoid = Op(
     untouched=("W_Out",),
     attrs={"num_classes": 2, **_TABLE_ATTRS},
     below={"Label": "num_classes"},
+    alike=("X", "W", "Bias"),
 )
 
 
@@ -208,6 +209,7 @@ nce = Op(
     lod=None,
     idle=("is_test",),
     below={"Label": "num_total_classes"},
+    alike=("Input", "Weight", "Bias"),
 )
 
 
@@ -442,7 +444,9 @@ def _(
             probability = -xp.expm1(draws * xp.log1p(-chance))
     logits = xp.take_along_axis(Logits, samples, axis=1)
     if remove_accidental_hits:
-        hit = (samples[:, :, None] == Labels[:, None, :]).any(axis=2) & (xp.arange(samples.shape[1]) >= true)
+        is_label = (samples[:, :, None] == Labels[:, None, :]).any(axis=2)
+        is_drawn = xp.arange(samples.shape[1]) >= true
+        hit = is_label & is_drawn
         logits = logits - hit * Logits.dtype.type(1e20)
     largest = Logits.dtype.type(1e20)
     return {

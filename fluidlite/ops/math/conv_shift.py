@@ -8,12 +8,13 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
 
-conv_shift = Op("conv_shift", "X. Y. -> Out")
+conv_shift = Op("conv_shift", "X. Y. -> Out", alike=("X", "Y"))
 
 
 @conv_shift.shape
 def _(X: Spec, Y: Spec) -> Spec:
-    if len(X.shape) != 2 or len(Y.shape) != 2 or X.shape[0] >= 0 <= Y.shape[0] != X.shape[0]:
+    are_rows = len(X.shape) == 2 and len(Y.shape) == 2
+    if not are_rows or X.shape[0] >= 0 <= Y.shape[0] != X.shape[0]:
         raise ShapeError(
             f"op 'conv_shift': X and Y must be [B, M] and [B, N], but they have shapes {list(X.shape)} and "
             f"{list(Y.shape)}"

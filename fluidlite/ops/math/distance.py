@@ -169,7 +169,7 @@ def _rows(x: Array) -> Array:
     return as_matrix(x)
 
 
-squared_l2_distance = Op("squared_l2_distance", "X. Y. -> sub_result Out")
+squared_l2_distance = Op("squared_l2_distance", "X. Y. -> sub_result Out", alike=("X", "Y"))
 
 
 @squared_l2_distance.shape
@@ -248,7 +248,7 @@ def _(xp: Any, X: Array, Y: Array, Out: Array, XNorm: Array, YNorm: Array, dOut:
 
 
 # ---------- between feature maps, and to class centers
-fsp = Op("fsp", "X. Y. -> Out")
+fsp = Op("fsp", "X. Y. -> Out", alike=("X", "Y"))
 
 
 @fsp.shape
@@ -283,6 +283,7 @@ center_loss = Op(
     lod=None,
     idle=("cluster_num",),
     below={"Label": ("Centers", 0)},
+    alike=("X", "Centers", "CenterUpdateRate"),
 )
 
 

@@ -213,7 +213,8 @@ def _gradients(
 ) -> tuple[Array | None, Array | None]:
     """Gradients of x and y, in the orientation in which they came, for the gradient `d` of their product."""
     x, y = operands
-    d = d.reshape(*_broadcast(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
+    batch = _broadcast(x.shape[:-2], y.shape[:-2])
+    d = d.reshape(*batch, x.shape[-2], y.shape[-1])
     dx = _reduce_to(_product(xp, d, y.swapaxes(-1, -2)), x.shape) if "X@GRAD" in wants else None
     dy = _right_gradient(xp, x, d, y.shape) if "Y@GRAD" in wants else None
     return (
@@ -313,7 +314,8 @@ def _by_heads(
     x, y = operands
     cut_x, cut_y = _heads(x, y, heads)
     d = d.reshape(*d.shape[:-1], heads, -1).swapaxes(-2, -3)
-    dx = _reduce_to(xp.matmul(d, cut_y.swapaxes(-1, -2)), cut_x.shape).swapaxes(-2, -3).reshape(x.shape)
+    products = xp.matmul(d, cut_y.swapaxes(-1, -2))
+    dx = _reduce_to(products, cut_x.shape).swapaxes(-2, -3).reshape(x.shape)
     dy = _reduce_to(xp.matmul(cut_x.swapaxes(-1, -2), d), cut_y.shape)
     by_rows = y.shape[-2] == x.shape[-1]
     dy = (dy if by_rows else dy.swapaxes(-2, -3)).reshape(y.shape)

@@ -423,7 +423,8 @@ _HEAD = 2  # a row starts with its smallest and its largest number; then each fl
 
 @lookup_table_dequant.shape
 def _(W: Spec, Ids: Spec) -> Spec:
-    if len(W.shape) != 2 or 0 <= W.shape[1] <= _HEAD or not Ids.shape or Ids.shape[-1] not in (1, -1):
+    is_table = len(W.shape) == 2 and not 0 <= W.shape[1] <= _HEAD
+    if not is_table or not Ids.shape or Ids.shape[-1] not in (1, -1):
         raise ShapeError(
             "op 'lookup_table_dequant': W needs rows of more than 2 numbers, and Ids a last dimension of 1, "
             f"but they have shapes {list(W.shape)} and {list(Ids.shape)}"

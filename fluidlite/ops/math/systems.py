@@ -273,7 +273,9 @@ def _(xp: Any, X: Array, Y: Array, rcond: float, driver: str) -> tuple[Array, Ar
     """
     # None: what rounding leaves of nothing
     least = None if driver == "gels" else rcond
-    pairs = zip(X.reshape(-1, *X.shape[-2:]), Y.reshape(-1, *Y.shape[-2:]), strict=True)
+    left = X.reshape(-1, *X.shape[-2:])
+    right = Y.reshape(-1, *Y.shape[-2:])
+    pairs = zip(left, right, strict=True)
     found = [xp.linalg.lstsq(x, y, rcond=least) for x, y in pairs]
     lead = X.shape[:-2]
     solution, rank, values = (xp.stack([xp.asarray(one[i]) for one in found]) for i in (0, 2, 3))

@@ -47,7 +47,9 @@ def _count(x: Array) -> int:
 
 def channel_sum(x: Array) -> Array:
     """The sum over everything but the channels of what `by_channel` gave."""
-    return x.sum(axis=0, dtype=x.dtype) if x.ndim == 2 else x.sum(axis=2, dtype=x.dtype).sum(axis=0)
+    if x.ndim == 2:
+        return x.sum(axis=0, dtype=x.dtype)
+    return x.sum(axis=2, dtype=x.dtype).sum(axis=0)
 
 
 def channel_dot(xp: Any, a: Array, b: Array) -> Array:
@@ -201,8 +203,11 @@ def gradients(
     return centred, weight, bias
 
 
+_ALIKE = ("X", "Scale", "Bias", "Mean", "Variance")
+
+
 def _declare(type: str, slots: str, synchronised: bool, **facts: Any) -> None:
-    op = Op(type, f"{slots} {_MORE_SLOTS}", attrs=_ATTRS, **facts)
+    op = Op(type, f"{slots} {_MORE_SLOTS}", attrs=_ATTRS, alike=_ALIKE, **facts)
     op.shape(_shape_rule(type))
 
     @op.kernel
@@ -261,7 +266,9 @@ _declare("sync_batch_norm", "X Scale Bias Mean Variance", synchronised=True)
 
 # ------------------------------------------------------------------ with an activation, in place
 _ABN_ATTRS = {**_ATTRS, "activation": "", "alpha": 0.1, "use_sync_bn": False}
-inplace_abn = Op("inplace_abn", f"X. Scale Bias Mean Variance {_MORE_SLOTS}", attrs=_ABN_ATTRS, kept=_KEPT)
+inplace_abn = Op(
+    "inplace_abn", f"X. Scale Bias Mean Variance {_MORE_SLOTS}", attrs=_ABN_ATTRS, kept=_KEPT, alike=_ALIKE
+)
 inplace_abn.shape(_shape_rule("inplace_abn"))
 
 

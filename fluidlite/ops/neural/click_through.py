@@ -116,7 +116,12 @@ def _(xp: Any, Ins: Array, Ins_lod: Lod, LossWeight: Array, IndexMap: Array, dOu
 
 # ---------------------------------------------------------------------- attention by rank
 rank_attention = Op(
-    "rank_attention", "X RankOffset RankParam -> Out", attrs={"MaxRank": 3}, idle=("MaxSize",), version=1
+    "rank_attention",
+    "X RankOffset RankParam -> Out",
+    attrs={"MaxRank": 3},
+    idle=("MaxSize",),
+    version=1,
+    alike=("X", "RankParam"),
 )
 
 

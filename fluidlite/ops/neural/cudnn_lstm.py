@@ -49,6 +49,7 @@ cudnn_lstm = Op(
     },
     idle=("input_size", "max_len"),
     version=1,
+    alike=("Input", "InitH", "InitC", "W"),
 )
 
 

@@ -31,7 +31,9 @@ _ATTRS = {
     "functor_list": limited(required(AttrType.STRINGS), Limit("two", lambda names: len(names) == 2)),
 }
 
-fused_elemwise_activation = Op("fused_elemwise_activation", "X. Y. -> Out IntermediateOut", attrs=_ATTRS)
+fused_elemwise_activation = Op(
+    "fused_elemwise_activation", "X. Y. -> Out IntermediateOut", attrs=_ATTRS, alike=("X", "Y")
+)
 fused_elemwise_activation_grad = Op(
     "fused_elemwise_activation_grad",
     "X Y IntermediateOut? Out Out@GRAD -> X@GRAD? Y@GRAD? IntermediateOut@GRAD?",

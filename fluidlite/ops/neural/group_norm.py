@@ -27,6 +27,7 @@ group_norm = Op(
         "data_layout": "NCHW",
     },
     amp_fp16="black",
+    alike=("X", "Scale", "Bias"),
 )
 
 

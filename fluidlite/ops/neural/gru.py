@@ -61,6 +61,7 @@ gru = Op(
     lod=None,
     attrs={"activation": "tanh", "gate_activation": "sigmoid", "is_reverse": False, "origin_mode": False},
     makes_lod=True,
+    alike=("Input", "H0", "Weight", "Bias"),
 )
 
 
@@ -144,6 +145,7 @@ gru_unit = Op(
         "gate_activation": limited(1, one_of(0, 1, 2, 3)),
         "origin_mode": False,
     },
+    alike=("Input", "HiddenPrev", "Weight", "Bias"),
 )
 
 

@@ -88,6 +88,7 @@ lstm = Op(
     idle=("is_test",),
     makes_lod=True,
     captured=True,
+    alike=("Input", "H0", "C0", "Weight", "Bias"),
 )
 
 
@@ -185,6 +186,7 @@ lstmp = Op(
     attrs=_LSTMP_ATTRS,
     dynamic=True,
     makes_lod=True,
+    alike=("Input", "H0", "C0", "Weight", "ProjWeight", "Bias"),
 )
 
 

@@ -38,6 +38,7 @@ layer_norm = Op(
     attrs={"epsilon": limited(1e-5, between(0.0, 0.001)), "begin_norm_axis": limited(1, above(0))},
     amp_fp16="black gray",
     amp_bf16="gray",
+    alike=("X", "Scale", "Bias"),
 )
 
 
@@ -126,6 +127,7 @@ instance_norm = Op(
     "X. Scale.? Bias.? -> Y SavedMean? SavedVariance?",
     attrs={"epsilon": limited(1e-5, between(0.0, 0.001))},
     version=1,
+    alike=("X", "Scale", "Bias"),
 )
 
 
@@ -263,6 +265,7 @@ data_norm = Op(
     idle=("summary_decay_rate", "sync_stats"),
     kept=ONEDNN,
     version=1,
+    alike=("X", "BatchSize", "BatchSum", "BatchSquareSum", "scale_w", "bias"),
 )
 _SHOWN = 1e-7  # a slot whose first element is smaller was not shown
 
@@ -548,7 +551,10 @@ def _(
 
 # ------------------------------------------------------------------ affine_channel
 affine_channel = Op(
-    "affine_channel", "X. Scale. Bias. -> Out", attrs={"data_layout": limited("AnyLayout", LAYOUT)}
+    "affine_channel",
+    "X. Scale. Bias. -> Out",
+    attrs={"data_layout": limited("AnyLayout", LAYOUT)},
+    alike=("X", "Scale", "Bias"),
 )
 
 

@@ -147,7 +147,8 @@ def _(
 ) -> Array:
     """The windows added up where they lie over each other."""
     counts = unfold_counts(output_sizes, kernel_sizes, strides, paddings, dilations)
-    windows = X.reshape(len(X), -1, *kernel_sizes, *counts)
+    channels = X.shape[1] // (kernel_sizes[0] * kernel_sizes[1])
+    windows = X.reshape(len(X), channels, *kernel_sizes, *counts)
     height, width = (size + paddings[i] + paddings[i + 2] for i, size in enumerate(output_sizes))
     out = xp.zeros((*windows.shape[:2], height, width), X.dtype)
     for (i, j), window in window_positions(kernel_sizes, strides, dilations, counts):

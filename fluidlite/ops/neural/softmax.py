@@ -399,7 +399,7 @@ def _(
 
 
 # ---------------------------------------------------------------------- behind a mask
-fused_softmax_mask = Op("fused_softmax_mask", "X. Mask. -> Out")
+fused_softmax_mask = Op("fused_softmax_mask", "X. Mask. -> Out", alike=("X", "Mask"))
 
 
 @fused_softmax_mask.shape

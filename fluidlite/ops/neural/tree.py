@@ -21,6 +21,7 @@ tree_conv = Op(
     attrs={"max_depth": limited(2, above(1))},
     lod=None,
     blas_threads=True,
+    alike=("NodesVector", "Filter"),
 )
 
 

@@ -48,6 +48,7 @@ linear_chain_crf = Op(
     "Emission. Transition. Label Length? -> Alpha EmissionExps TransitionExps LogLikelihood",
     lod=None,
     below={"Label": ("Emission", -1)},
+    alike=("Emission", "Transition"),
 )
 
 
@@ -246,7 +247,9 @@ def _(
 
 def _labelled_pairs(xp: Any, chains: _Chains, labels: Array, d: Array, tags: int) -> Any:
     """The numbers of moves from tag to tag in the labels, each counted with its sequence's weight."""
-    counts = xp.bincount(labels[:-1] * tags + labels[1:], chains.goes_on[:-1] * d[:-1], tags * tags)
+    moves = labels[:-1] * tags + labels[1:]
+    weights = chains.goes_on[:-1] * d[:-1]
+    counts = xp.bincount(moves, weights, tags * tags)
     return counts.reshape(tags, tags).astype(d.dtype)
 
 

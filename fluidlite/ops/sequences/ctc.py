@@ -58,7 +58,9 @@ class _Lattice:
         # a blank between two labels may be skipped unless they are the same; to a label that is the blank
         # itself, which is no sensible one, 1.8.5 skips nothing
         self.skips = xp.zeros(self.classes.shape, bool)
-        self.skips[:, 3::2] = (labels[:, 1:] != labels[:, :-1]) & (labels[:, 1:] != blank)
+        is_other = labels[:, 1:] != labels[:, :-1]
+        is_token = labels[:, 1:] != blank
+        self.skips[:, 3::2] = is_other & is_token
         inside = xp.arange(1, longest) < label_lengths[:, None]
         between = inside & ~self.skips[:, 3::2]
         self.needed = label_lengths + between.sum(axis=1)  # frames, at least

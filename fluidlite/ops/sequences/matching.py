@@ -18,13 +18,19 @@ from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.sequence_rows import lengths_lod, offsets_of_level, owners, padded_rows, spans
 
 match_matrix_tensor = Op(
-    "match_matrix_tensor", "X. Y. W. -> Out Tmp", attrs={"dim_t": 1}, lod=None, makes_lod=True
+    "match_matrix_tensor",
+    "X. Y. W. -> Out Tmp",
+    attrs={"dim_t": 1},
+    lod=None,
+    makes_lod=True,
+    alike=("X", "Y", "W"),
 )
 
 
 @match_matrix_tensor.shape
 def _(X: Spec, Y: Spec, W: Spec, dim_t: int) -> tuple[Spec, Spec]:
-    if len(X.shape) != 2 or len(Y.shape) != 2 or not fits(W.shape, (X.shape[1], dim_t, Y.shape[1])):
+    are_rows = len(X.shape) == 2 and len(Y.shape) == 2
+    if not are_rows or not fits(W.shape, (X.shape[1], dim_t, Y.shape[1])):
         raise ShapeError(
             f"op 'match_matrix_tensor': W has shape {list(W.shape)}, but rows X{list(X.shape)} and "
             f"Y{list(Y.shape)} and {dim_t} channels need [columns of X, channels, columns of Y]"
@@ -93,6 +99,7 @@ var_conv_2d = Op(
     lod=None,
     blas_threads=True,
     makes_lod=True,
+    alike=("X", "ROW", "COLUMN", "W"),
 )
 
 

@@ -85,7 +85,7 @@ def _(xp: Any, X: Array, X_lod: Lod, tokens: list[int]) -> WithLod:
 
 
 # ---------------------------------------------------------------------- scatter
-sequence_scatter = Op("sequence_scatter", "X Ids Updates -> Out", lod=None)
+sequence_scatter = Op("sequence_scatter", "X Ids Updates -> Out", lod=None, alike=("X", "Updates"))
 
 
 @sequence_scatter.shape

@@ -97,7 +97,7 @@ def _(xp: Any, X: Array, Y_lod: Lod, dOut: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- concat
-sequence_concat = Op("sequence_concat", "X* -> Out", dynamic=True, makes_lod=True)
+sequence_concat = Op("sequence_concat", "X* -> Out", dynamic=True, makes_lod=True, alike=("X",))
 
 
 @sequence_concat.shape

@@ -189,8 +189,8 @@ def _columns_back(
     return (outs,)
 
 
-partial_concat = Op("partial_concat", "X* -> Out", attrs=_COLUMNS)
-partial_sum = Op("partial_sum", "X* -> Out", attrs=_COLUMNS, kept=ONEDNN)
+partial_concat = Op("partial_concat", "X* -> Out", attrs=_COLUMNS, alike=("X",))
+partial_sum = Op("partial_sum", "X* -> Out", attrs=_COLUMNS, kept=ONEDNN, alike=("X",))
 
 
 @partial_concat.shape

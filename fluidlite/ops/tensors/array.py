@@ -498,6 +498,7 @@ def _declare_merge(type: str, **facts: Any) -> Op:
         attrs={"level": limited(0, least(0))},
         lod=None,
         makes_lod=True,
+        alike=("InTrue", "InFalse"),
         **facts,
     )
 

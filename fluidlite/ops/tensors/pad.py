@@ -82,7 +82,8 @@ like = Op("pad_constant_like", "X Y -> Out", attrs={"pad_value": 0.0})
 
 @like.shape
 def _(X: Spec, Y: Spec) -> Spec:
-    if len(X.shape) != len(Y.shape) or any(y > x >= 0 for x, y in zip(X.shape, Y.shape, strict=False)):
+    is_larger = any(y > x >= 0 for x, y in zip(X.shape, Y.shape, strict=False))
+    if len(X.shape) != len(Y.shape) or is_larger:
         raise ShapeError(f"op 'pad_constant_like': Y{list(Y.shape)} does not fit into X{list(X.shape)}")
     return Y.with_shape(X.shape)
 

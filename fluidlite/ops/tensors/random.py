@@ -509,4 +509,5 @@ def _() -> Spec:
 
 @seed_op.kernel
 def _(xp: Any, ctx: KernelContext, seed: int) -> Array:
-    return _finish(xp, np.array([seed or ctx.rng(0).integers(1, 2**31 - 1)]), (1,), VarType.INT32)
+    drawn = seed or ctx.rng(0).integers(1, 2**31 - 1)
+    return _finish(xp, np.array([drawn]), (1,), VarType.INT32)

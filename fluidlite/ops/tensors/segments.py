@@ -181,6 +181,7 @@ graph_send_ue_recv = Op(
     attrs={"message_op": "ADD", **_SENT},
     lod=None,
     dynamic=True,
+    alike=("X", "Y"),
 )
 
 
@@ -278,7 +279,9 @@ def _(
     return dx, dy
 
 
-graph_send_uv = Op("graph_send_uv", "x y src_index dst_index -> out", attrs={"message_op": "ADD"}, lod=None)
+graph_send_uv = Op(
+    "graph_send_uv", "x y src_index dst_index -> out", attrs={"message_op": "ADD"}, lod=None, alike=("x", "y")
+)
 
 
 @graph_send_uv.shape

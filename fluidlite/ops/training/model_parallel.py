@@ -134,7 +134,8 @@ def _(xp: Any, W: Array, Ids: Array, start_index: int) -> Any:
 def _(xp: Any, W: Array, Ids: Array, dOut: Array, start_index: int) -> Any:
     rows, mine = _rows(xp, W, Ids, start_index)
     found = xp.zeros_like(W)
-    xp.add.at(found, rows.reshape(-1), (dOut * mine[..., None].astype(W.dtype)).reshape(-1, W.shape[1]))
+    d = dOut * mine[..., None].astype(W.dtype)
+    xp.add.at(found, rows.reshape(-1), d.reshape(-1, W.shape[1]))
     return found
 
 

@@ -31,7 +31,8 @@ def onnx_model(
 ) -> bytes:
     """The bytes of an ONNX file that computes `fetches` from `feeds`; parameters are the global scope's.
 
-    Sizes that are not known stay free, unless `shapes` says the shape of a feed. UntrustedError where an op
+    Sizes that are not known stay free, unless `shapes` says the shape of a feed; but a feed with a row for
+    each sequence has one row, as the file is of one sequence. UntrustedError where an op
     does more than to compute, unless the program's maker is trusted: no file of ONNX would do it.
     MissingExtraError without the package `onnx`; UnsupportedError, which names op and line, for an op that
     has no rule, and for one that does more than its rule can say.
@@ -39,7 +40,8 @@ def onnx_model(
     check_reach(program, trust)
     onnx = onnx_package()
     graph = OnnxGraph(_known_opset(opset))
-    program = _with_shapes(program, feeds, shapes) if shapes else program
+    for known in (_single_rows(program, feeds, fetches), shapes):
+        program = _with_shapes(program, feeds, known) if known else program
     block = program.global_block()
     graph.held.update(_other_types(program))
     for name in feeds:
@@ -80,6 +82,43 @@ def _other_types(program: Program) -> dict[str, VarType]:
     ]
     pairs = ((var, copy.blocks[var.block.idx].var(var.name)) for var in tensors)
     return {var.name: inferred.dtype for var, inferred in pairs if inferred.dtype != var.dtype}
+
+
+def _single_rows(program: Program, feeds: Sequence[str], fetches: Sequence[str]) -> dict[str, list[int]]:
+    """The shapes of feeds that have a row for each sequence: one, as the file is of one sequence. With more
+    rows, each of them would get the same sequence without a word.
+    """
+    block = program.global_block()
+    # of variables without a level of detail: those that ops hold against each other, row by row
+    groups: dict[str, set[str]] = {}
+    pooled: set[str] = set()
+    for op in _needed(program, fetches):
+        results = op.output_arg_names
+        named = [block._var_recursive(name) for name in [*op.input_arg_names, *results]]
+        plain = {var.name for var in named if _has_free_rows(var)}
+        if any(var.lod_level for var in named):
+            pooled.update(plain.intersection(results))
+            continue
+        group = _joined(groups, plain)
+        for name in group:
+            groups[name] = group
+    single = _joined(groups, pooled)
+    return {name: [1, *block.var(name).shape[1:]] for name in feeds if name in single}
+
+
+def _has_free_rows(var: Variable) -> bool:
+    """True for a variable without a level of detail that may have any number of rows."""
+    if var.lod_level:
+        return False
+    return tuple(var.shape)[:1] == (-1,)
+
+
+def _joined(groups: Mapping[str, set[str]], names: set[str]) -> set[str]:
+    """The names, and all that are in a group with one of them."""
+    found = set(names)
+    for name in names:
+        found |= groups.get(name, set())
+    return found
 
 
 def _with_shapes(program: Program, feeds: Sequence[str], shapes: Mapping[str, Sequence[int]]) -> Program:

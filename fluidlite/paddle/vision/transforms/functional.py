@@ -292,7 +292,8 @@ def inverse_affine(
     """
     both = (shear, 0.0) if isinstance(shear, (int, float)) else tuple(shear)
     turn, shear_x, shear_y = np.deg2rad([angle, *both])
-    rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    cos, sin = np.cos(turn), np.sin(turn)
+    rotation = np.array([[cos, -sin], [sin, cos]])
     along_y = np.array([[1, 0], [-np.tan(shear_y), 1]])
     along_x = np.array([[1, -np.tan(shear_x)], [0, 1]])
     back = np.linalg.inv(scale * rotation @ along_y @ along_x)
@@ -311,7 +312,8 @@ def perspective(
     method = _method(interpolation, _GRID)
     rows, values = [], []
     for (x, y), (u, v) in zip(endpoints, startpoints, strict=True):
-        rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
+        rows.append([x, y, 1, 0, 0, 0, -u * x, -u * y])
+        rows.append([0, 0, 0, x, y, 1, -v * x, -v * y])
         values += [u, v]
     # eight unknowns of the projective map from the result to its source (Heckbert 1989)
     numbers_ = np.linalg.lstsq(np.array(rows, float), np.array(values, float), rcond=None)[0]

@@ -196,7 +196,10 @@ def _pad3d(op: OpView) -> None:
 
 
 def _padded_image(op: OpView, pairs: Sequence[tuple[int, int]], value: float) -> None:
-    whole = [(0, 0), *pairs, (0, 0)] if is_channels_last(op.attr("data_format")) else [(0, 0), (0, 0), *pairs]
+    if is_channels_last(op.attr("data_format")):
+        whole = [(0, 0), *pairs, (0, 0)]
+    else:
+        whole = [(0, 0), (0, 0), *pairs]
     pads = [before for before, _ in whole] + [after for _, after in whole]
     mode = op.attr("mode")
     # a negative padding cuts off, and what is repeated is what there was before

@@ -65,7 +65,7 @@ def attr(seed: int) -> Any:
 
 
 def lstm(x: Any) -> Any:
-    hidden, cell = layers.dynamic_lstm(x, 4 * SIZE, param_attr=attr(1), bias_attr=attr(2))
+    hidden, cell = layers.dynamic_lstm(x, 4 * SIZE, param_attr=attr(1), bias_attr=attr(2), dtype=x.dtype)
     return layers.reduce_sum(hidden * hidden) + layers.reduce_sum(cell)
 
 

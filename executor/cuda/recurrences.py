@@ -13,7 +13,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import KernelContext
 from fluidlite.executor.cuda.cell_text import cell_text
 from fluidlite.executor.cuda.kernel import THREADS, WARP, CudaKernel
-from fluidlite.ops.kernels import gru_steps, lstm_steps
+from fluidlite.ops.kernels import lstm_steps
 from fluidlite.ops.kernels.cells import CellForm, gradient, incoming
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun
@@ -186,7 +186,7 @@ def _lstm_texts(form: CellForm) -> dict[str, str]:
     made = ["cell", "shown", "hidden"]
     weights = [name for name in known if name != "before"]
     loads = [f"const S {name} = peepholes[{at} * size + j];" for at, name in enumerate(weights)]
-    back = lstm_steps.back_form(form).whole()
+    back = form.back().whole()
     given = [*GATES, *made, *known, incoming("hidden"), incoming("cell")]
     return {
         "PEEPHOLE_WEIGHTS": " ".join(loads),
@@ -205,7 +205,7 @@ def _launch_gru(layer: GruLayer, name: str, columns: int, arrays: Sequence[Any],
 @functools.cache
 def _gru_texts(form: CellForm) -> dict[str, str]:
     """The statements of one step."""
-    back = gru_steps.back_form(form)
+    back = form.back()
     gates = ["x_update", "x_reset", "x_candidate"]
     of_state = list(map(gradient, ("x_update", "x_candidate", "before")))
     of_reset = list(map(gradient, ("x_reset", "before")))

@@ -8,20 +8,19 @@ given; gates and what else only the gradient reads lie step by step.
 
 from __future__ import annotations
 
-import abc
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.cell_lanes import cell_lanes
 from fluidlite.executor.fast.loops.panels import product_call, product_text
-from fluidlite.executor.fast.loops.routine import Address, Integer, Routine, Scalar
-from fluidlite.executor.fast.loops.steps import StepCode, steps_back, whole_text
+from fluidlite.executor.fast.loops.routine import Integer, Routine, Scalar
+from fluidlite.executor.fast.loops.steps import StepCode, following_rows, steps_back, whole_text
 from fluidlite.executor.fast.loops.vectors import Vector
-from fluidlite.ops.kernels.cells import CellForm, CellSteps, gradient
+from fluidlite.ops.kernels.cells import CellForm, gradient, incoming
 
-__all__ = ["PRODUCT", "GatedSteps", "UnitForm"]
+__all__ = ["BY_STEP", "EARLIER", "PRODUCT", "CellArray", "GatedSteps", "RowCode", "UnitForm"]
 
 _STEPS = ("Rows", "Starts", "steps", "size", "Scratch", "Table", "First", "Hidden", "Gates")
 PRODUCT = ("stride", "panels", "Weight", "whole")
@@ -30,31 +29,89 @@ PRODUCT = ("stride", "panels", "Weight", "whole")
 
 @dataclass(frozen=True)
 class UnitForm:
-    """The differences between the functions of one unit; `vectors` are those of each product's panels."""
+    """The differences between the functions of one unit; `vectors` are those of each product's panels.
+
+    Gradients of all cells are there or not; what only a gradient reads is written or not.
+    """
 
     lanes: int
     vectors: tuple[int, ...]
     is_masked: bool
     cell: CellForm
     has_first: bool
+    has_dcells: bool = False
+    saves: bool = True
+
+
+GIVEN, BY_STEP, BY_SEQUENCE = range(3)
+
+
+class CellArray(NamedTuple):
+    """An argument that has values of a cell, plane behind plane; rows lie as they are given, step by step, or
+    one for each sequence of a call.
+    """
+
+    name: str
+    values: Sequence[str]
+    rows: int = GIVEN
+
+
+EARLIER = "hidden before"
+"""The value in `Earlier`."""
+
+
+class RowCode:
+    """The values of one sequence in one step, each in its array."""
+
+    def __init__(self, step: StepCode, row: Scalar, arrays: Sequence[CellArray]) -> None:
+        self.a = step.a
+        numbers = step.row(row), step.stored(row), row
+        self.starts: dict[str, Scalar] = {}
+        """The address of the first unit of each value."""
+        for array in arrays:
+            first = numbers[array.rows] * (step.size * len(array.values))
+            for plane, name in enumerate(array.values):
+                self.starts[name] = self.a.at(f"%{array.name}", first + step.size * plane)
+
+    def load(self, name: str, unit: Integer) -> Vector:
+        """A value of some units."""
+        return self.a.load(self.starts[name], unit)
+
+    def store(self, values: Mapping[str, Vector], unit: Integer) -> None:
+        """Write values of some units; those that have no array are dropped."""
+        for name, value in values.items():
+            if name in self.starts:
+                self.a.store(value, self.starts[name], unit)
 
 
 Form = TypeVar("Form", bound=UnitForm)
 
 
-class GatedSteps(abc.ABC, Generic[Form]):
-    """Writes the two functions of a unit: subclasses say what a step does with its gates."""
+class GatedSteps(Generic[Form]):
+    """Writes the two functions of a unit: subclasses say where its values are.
 
-    products: ClassVar[int]
+    Those of units with one product are complete here.
+    """
+
+    products: ClassVar[int] = 1
     """Products of a step."""
-    forward_names: ClassVar[tuple[str, ...]]
+    arrays: ClassVar[tuple[CellArray, ...]]
+    """What a run forward writes."""
+    forward_names: ClassVar[tuple[str, ...]] = ()
     """Arguments beyond those of all units, in order; capitals for arrays."""
-    back_names: ClassVar[tuple[str, ...]]
+    back_names: ClassVar[tuple[str, ...]] = ()
+    before: ClassVar[tuple[str, str]] = ("%Hidden", "%First")
+    """The array of the value that is `before` one step later, and what it is at the first step."""
     width: ClassVar[str] = "size"
     """Units of the states that the recurrence reads."""
 
     def __init__(self, form: Form) -> None:
         self.form = form
+        self.cell = form.cell.cell
+        self.layout = self.cell.layout
+        self.back_steps = form.cell.back()
+        self.weights = [name for name in form.cell.known if name != "before"]
+        """What the cell reads beside its sums, the same for all rows."""
         self.intrinsics: dict[str, str] = {}
         self.a = Routine(form.lanes, self.intrinsics)
 
@@ -84,14 +141,7 @@ class GatedSteps(abc.ABC, Generic[Form]):
         products = [product_text(lanes, vectors, self.intrinsics) for vectors in kinds]
         return whole_text(a, products, self.intrinsics)
 
-    @abc.abstractmethod
-    def forward(self, step: StepCode) -> None:
-        """Write a step: `Scratch` holds the first product, of the state before."""
-
-    @abc.abstractmethod
-    def back(self, step: StepCode) -> None:
-        """Write a step back."""
-
+    # ------------------------------------------------------------------ rows and products
     @contextlib.contextmanager
     def rows(self, step: StepCode) -> Iterator[Scalar]:
         """A loop over this call's sequences that have the step."""
@@ -108,21 +158,137 @@ class GatedSteps(abc.ABC, Generic[Form]):
         vectors = self.form.vectors[number]
         product_call(self.a, vectors, rows="%Table", count=count, depth=depth, out="%Scratch", **operands)
 
-    def forward_values(
-        self, step: StepCode, given: Mapping[str, Vector], wanted: Sequence[str]
-    ) -> list[Vector]:
-        """Values of the cell, from others."""
-        return cell_lanes(self.a.code, self.form.cell.forward, given, wanted, step.if_known)
-
-    def gradients(self, back: CellSteps, given: Mapping[str, Vector], wanted: Sequence[str]) -> list[Vector]:
-        """The gradients of values of the cell."""
-        return cell_lanes(self.a.code, back, given, list(map(gradient, wanted)))
-
-    def raw(self, sums: Address, x: Address, at: Integer) -> Vector:
-        """A gate before its activation: a product, the input and the bias."""
-        a = self.a
-        return a.load(sums, at) + a.load(x, at) + a.load("%Bias", at)
-
     def sums(self, row: Scalar, number: int = 0) -> Scalar:
         """The address of a row of a product's result."""
         return self.a.at("%Scratch", row * self.a.integer(f"stride{number}"))
+
+    def known(self, step: StepCode, before: Scalar, unit: Scalar) -> dict[str, Vector]:
+        """The values that both directions read beside what a run forward writes."""
+        found = {"before": self.a.load(before, unit)}
+        for plane, name in enumerate(self.weights):
+            found[name] = self.a.load("%Peepholes", step.size * plane + unit)
+        return found
+
+    # ------------------------------------------------------------------ forward
+    def forward(self, step: StepCode) -> None:
+        """Write a step: `Scratch` holds the first product, of the state before."""
+        with self.rows(step) as row:
+            self.forward_row(step, row, 0, self.cell.outputs)
+
+    def forward_row(
+        self, step: StepCode, row: Scalar, number: int, wanted: Sequence[str], known: Sequence[str] = ()
+    ) -> RowCode:
+        """Write the values of a row that a product leads to; some are known before."""
+        a = self.a
+        arrays = [one for one in self.arrays if self.form.saves or one.rows != BY_STEP]
+        values = RowCode(step, row, [CellArray("X", self.cell.once[: self.layout.entries]), *arrays])
+        sums = self.sums(row, number)
+        before = step.earlier(row, *self.before)
+        with a.units(step.size, self.form.is_masked) as unit:
+            given = self._raw(step, values, sums, number, unit.index)
+            given |= self.known(step, before, unit.index)
+            given |= {name: values.load(name, unit.index) for name in known}
+            found = cell_lanes(a.code, self.form.cell.forward, given, wanted, step.if_known)
+            values.store(dict(zip(wanted, found, strict=True)), unit.index)
+        return values
+
+    def _raw(
+        self, step: StepCode, values: RowCode, sums: Scalar, number: int, unit: Scalar
+    ) -> dict[str, Vector]:
+        """The sums that a product leads to, of which each has an input, a bias, or both."""
+        a = self.a
+        first, last = self.layout.products[number]
+        found = {}
+        for plane in self.layout.planes_of(number, len(self.cell.once)):
+            name = self.cell.once[plane]
+            parts = [values.load(name, unit)] if name in values.starts else []
+            if first <= plane < last:
+                parts.insert(0, a.load(sums, step.size * (plane - first) + unit))
+            parts.append(a.load("%Bias", step.size * plane + unit))
+            found[name] = parts[0]
+            for part in parts[1:]:
+                found[name] = found[name] + part
+        return found
+
+    # ------------------------------------------------------------------ back
+    def back_arrays(self) -> list[CellArray]:
+        """What a run back reads and writes for each row."""
+        dcells = [CellArray("DCells", (incoming("cell"),))] if self.form.has_dcells else []
+        return [
+            *self.arrays,
+            *dcells,
+            CellArray("D", (incoming("hidden"),)),
+            CellArray("DX", list(map(gradient, self.cell.once))),
+            CellArray("Earlier", (EARLIER,)),
+            CellArray("Carry", (gradient("before"),), BY_SEQUENCE),
+        ]
+
+    def back(self, step: StepCode) -> None:
+        """Write the gradients of each row, after the product of those of the step behind it."""
+        a = self.a
+        ((first, last),) = self.layout.products
+        following = following_rows(a, step, a.at("%DX", step.size * first), step.size * len(self.cell.once))
+        self.product(0, following, step.size * (last - first))
+        self.back_rows(step, following)
+
+    def back_rows(self, step: StepCode, following: Scalar) -> None:
+        """Write the gradients of each row; `Scratch` holds what comes back to those that are `following`."""
+        a = self.a
+        summed = [*self.cell.once, *self.weights]
+        with a.units(step.size, self.form.is_masked) as unit:
+            with a.loop(0, step.count, carried=[a.zero()] * len(summed)) as row:
+                found = self._back_row(step, row.index, unit.index, following)
+                row.next = [
+                    total + found[gradient(name)] for total, name in zip(row.values, summed, strict=True)
+                ]
+            self.add_to_bias(step, row.values, unit.index)
+
+    def add_to_bias(self, step: StepCode, sums: Sequence[Vector], unit: Scalar) -> None:
+        """Add sums over rows to the gradients of what is the same for all of them."""
+        for plane, total in enumerate(sums):
+            at = step.size * plane + unit
+            self.a.store(self.a.load("%DBias", at) + total, "%DBias", at)
+
+    def _back_row(self, step: StepCode, row: Scalar, unit: Scalar, following: Scalar) -> dict[str, Vector]:
+        values = RowCode(step, row, self.back_arrays())
+        given = {name: values.load(name, unit) for array in self.arrays for name in array.values}
+        given |= self.known(step, step.earlier(row, *self.before), unit)
+        given[incoming("hidden")] = self.state_gradient(values, row, unit, following)
+        wanted = list(map(gradient, self.back_steps.wanted))
+        if gradient("before") in wanted:
+            self._add_carried(given, values, unit)
+        found = self.gradients(given, wanted, self.layout.sources)
+        self.note_earlier(step, row, values, unit)
+        values.store(found, unit)
+        return found
+
+    def _add_carried(self, given: dict[str, Vector], values: RowCode, unit: Scalar) -> None:
+        """Add what comes back without a product to the gradient of what is `before` one step later."""
+        name = incoming(self.layout.before)
+        carried = values.load(gradient("before"), unit)
+        if name in given:
+            carried = carried + given[name]
+        if self.form.has_dcells:
+            carried = carried + values.load(name, unit)
+        given[name] = carried
+
+    def gradients(
+        self, given: Mapping[str, Vector], wanted: Sequence[str], sources: Sequence[str]
+    ) -> dict[str, Vector]:
+        """Gradients of values of the cell, from those of some sources."""
+        found = cell_lanes(self.a.code, self.back_steps.whole(*sources), given, wanted)
+        return dict(zip(wanted, found, strict=True))
+
+    def state_gradient(self, values: RowCode, row: Scalar, unit: Scalar, following: Scalar) -> Vector:
+        """The gradient of a row's state, with what comes from the step behind it."""
+        return values.load(incoming("hidden"), unit) + self.passed(row, unit, following)
+
+    def passed(self, row: Scalar, unit: Scalar, following: Scalar) -> Vector:
+        """What comes back from the step behind: zeros for a sequence that has none."""
+        goes_on = row.compare("slt", following)
+        return self.a.chosen(goes_on, self.a.load(self.sums(row), unit))
+
+    def note_earlier(self, step: StepCode, row: Scalar, values: RowCode, unit: Scalar) -> None:
+        """Write the state before, of which the weight's gradient is a product."""
+        state = self.a.load(step.earlier(row, "%Hidden", "%First"), unit)
+        values.store({EARLIER: state}, unit)

@@ -11,20 +11,25 @@ import numpy as np
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
-from fluidlite.executor.fast.loops.cells import ResetAfterSteps, SimpleSteps
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.gated import PRODUCT, GatedSteps, UnitForm
-from fluidlite.executor.fast.loops.gru import GruSteps
-from fluidlite.executor.fast.loops.lstm import LstmForm, LstmSteps, ProjectedForm, ProjectedSteps
 from fluidlite.executor.fast.loops.panels import Panels, as_argument
 from fluidlite.executor.fast.loops.searches import Searches
+from fluidlite.executor.fast.loops.units import (
+    GruSteps,
+    LstmSteps,
+    ProjectedForm,
+    ProjectedSteps,
+    ResetAfterSteps,
+    SimpleSteps,
+)
 from fluidlite.executor.fast.machine import MachineCalls, share_once
 from fluidlite.executor.fast.products import share_product
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun, GruUnit
 from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun, ProjectedRun, Projection
 from fluidlite.ops.kernels.recurrence import TimeSteps
-from fluidlite.ops.kernels.rnn_steps import CellLayer, CellRun, CellUnit, SimpleUnit
+from fluidlite.ops.kernels.rnn_steps import CellLayer, CellRun, CellUnit
 from fluidlite.values.tensor import rebinds
 
 __all__ = ["Recurrences"]
@@ -139,7 +144,7 @@ class Recurrences(CompiledSteps):
             return None
         size, kept = layer.cell.size, _kept_as(ctx, fixed)
         own = (*_lstm_own(layer), saves)
-        function = self._function(LstmSteps, False, LstmForm, size, [layer.weight], own, kept)
+        function = self._function(LstmSteps, False, UnitForm, size, [layer.weight], own, kept)
         if function is None:
             return None
         sizes = (1, 1, 4, 1) if saves else (1, 1, 0, 0)
@@ -155,7 +160,7 @@ class Recurrences(CompiledSteps):
         if not _fits(layer.steps, layer.weight, *run, *_initial(layer), d, dcells, last_cells):
             return None
         size, own = layer.cell.size, _lstm_own(layer, dcells is not None)
-        function = self._function(LstmSteps, True, LstmForm, size, [layer.weight.T], own)
+        function = self._function(LstmSteps, True, UnitForm, size, [layer.weight.T], own)
         if function is None:
             return None
         given = np.zeros_like(run.hidden) if d is None else d
@@ -293,14 +298,14 @@ class Recurrences(CompiledSteps):
         calls.run(ctx.threads)
         behind = values["DX"][steps.rows[: steps.running], -unit.products * unit.size :]
         first = behind @ unit.weight.T
-        if unit.goes_straight:
+        if unit.form.known:
             first += calls.carry
         return values["DX"], values["Earlier"], calls.sums["DBias"], first
 
 
 def _cell_kind(unit: CellUnit) -> tuple[Unit, tuple[Any, ...]]:
     """The functions for a unit, and the fields of their form beyond those that the weights give."""
-    return SimpleSteps if isinstance(unit, SimpleUnit) else ResetAfterSteps, (unit.form, True)
+    return ResetAfterSteps if unit.kept else SimpleSteps, (unit.form, True)
 
 
 @cache

@@ -41,7 +41,7 @@ from __future__ import annotations
 import ast
 import functools
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from fluidlite.base.differentiation.rules import gradient_texts
@@ -49,7 +49,7 @@ from fluidlite.ops.kernels.activations import DECLARED, SLOPE
 from fluidlite.ops.kernels.scalar import FUNCTIONS, Ref, called_by
 from fluidlite.ops.kernels.scalar_steps import Operand, ScalarSteps
 
-__all__ = ["CellBack", "CellForm", "CellSteps", "StepCell", "gradient", "incoming"]
+__all__ = ["CellBack", "CellForm", "CellSteps", "Layout", "StepCell", "gradient", "incoming"]
 
 
 def gradient(name: str) -> str:
@@ -69,10 +69,36 @@ class CellSteps(NamedTuple):
     values: Mapping[str, Operand]
 
 
+class Layout(NamedTuple):
+    """How values of a cell lie in arrays, plane behind plane.
+
+    The values that a step has once are sums: of the input, which has the first `entries` of these planes, of
+    a bias of all, and of products, of which each adds to those of a range. The first product is that with
+    the state before, the next one with a value of the cell.
+    """
+
+    products: tuple[tuple[int, int], ...] = ((0, 1),)
+    entries: int = 1
+    saved: tuple[str, ...] = ()
+    """The planes that only a gradient reads."""
+    before: str = "hidden"
+    """The output that is `before` one step later."""
+    sources: tuple[str, ...] = ("hidden",)
+    """The outputs of which others than the cell have gradients."""
+
+    def planes_of(self, product: int, all_planes: int) -> list[int]:
+        """The planes that are there with a product; with the first one those to which none adds."""
+        behind = {plane for first, last in self.products[1:] for plane in range(first, last)}
+        if product == 0:
+            return [plane for plane in range(all_planes) if plane not in behind]
+        return list(range(*self.products[product]))
+
+
 class StepCell:
     """A declared cell; its forms are what renderers take."""
 
-    def __init__(self, signature: str, text: str) -> None:
+    def __init__(self, signature: str, text: str, layout: Layout = Layout()) -> None:  # noqa: B008 - a tuple
+        self.layout = layout
         reads, _, writes = signature.partition("->")
         first, _, others = reads.partition("|")
         self.once = first.split()
@@ -128,22 +154,22 @@ class CellForm:
         return self.steps.node(name, *operands)
 
     @functools.lru_cache(64)  # noqa: B019 - as lasting as its cell
-    def back(self, sources: Sequence[str], wanted: Sequence[str], is_flat: bool = False) -> CellBack:
-        """The gradients of values that are given, from those of outputs.
+    def back(self, is_flat: bool = False) -> CellBack:
+        """The gradients of all values that are given, from those of the layout's sources.
 
-        Sources are the outputs, and sums with a value that is given once, whose gradient is needed anyway.
-        Where gradients are to be `flat`, the outputs alone: more is known then before the first gradient is.
+        Sums with a value that is given once are sources, too, since their gradient is needed anyway. Where
+        gradients are to be `flat`, they are not: more is known then before the first gradient is.
         """
-        return CellBack(self, sources, wanted, is_flat)
+        return CellBack(self, is_flat)
 
 
 class CellBack:
     """Gradients of a form."""
 
-    def __init__(self, form: CellForm, sources: Sequence[str], wanted: Sequence[str], is_flat: bool) -> None:
+    def __init__(self, form: CellForm, is_flat: bool) -> None:
         self.form = form
-        self.wanted = wanted
-        self.given = sources
+        self.wanted = (*form.cell.once, *form.known)
+        self.given = form.cell.layout.sources
         self.steps = ScalarSteps()
         values = form.forward.values
         self.names: dict[Operand, str] = {}
@@ -153,7 +179,7 @@ class CellBack:
         self.sources: dict[Operand, str] = {}
         if not is_flat:
             self._add_inner_sources()
-        for name in sources:
+        for name in self.given:
             self.sources[values[name]] = name
         self.factors: dict[Operand, dict[str, Operand]] = {}
         """For each value its sources, with the factors."""

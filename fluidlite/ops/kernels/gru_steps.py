@@ -14,7 +14,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
 from fluidlite.ops.kernels.activations import Activation
 from fluidlite.ops.kernels.cell_calls import ArrayPart, cell_calls, in_planes
-from fluidlite.ops.kernels.cells import CellBack, CellForm, CellSteps, StepCell, gradient
+from fluidlite.ops.kernels.cells import CellForm, CellSteps, Layout, StepCell, gradient
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
 from fluidlite.ops.kernels.recurrence import TimeSteps, chunks, gate_steps, planes
 
@@ -35,6 +35,7 @@ GRU = StepCell(
     closed = where(origin_mode, candidate, before)
     hidden = (opened - closed) * update + closed
     """,
+    Layout(((0, 2), (2, 3)), 3, GATES, sources=("hidden", "kept")),
 )
 """The product with `kept`, the state that the reset gate lets through, is a part of `x_candidate`."""
 
@@ -86,7 +87,7 @@ def _factor_calls(form: CellForm) -> Callable[..., Any]:
     """The calls that compute what gradients are multiplied by: of the reset gate that of what it lets
     through, of all else the state's.
     """
-    back = back_form(form, is_flat=True)
+    back = form.back(is_flat=True)
     through = back.factors_of("before")
     assert through["kept"] == "reset"
     values = {gradient("before"): through["hidden"]}
@@ -98,12 +99,6 @@ def _factor_calls(form: CellForm) -> Callable[..., Any]:
     writes[gradient("before")] = ArrayPart("straight")
     steps = CellSteps(back.steps, values)
     return cell_calls(steps, ("gates", "before", "factors", "straight"), reads, writes)
-
-
-@functools.cache
-def back_form(form: CellForm, is_flat: bool = False) -> CellBack:
-    """The gradients of all that a unit reads."""
-    return form.back(("hidden", "kept"), (*(f"x_{name}" for name in GATES), "before"), is_flat)
 
 
 class GruLayer(NamedTuple):

@@ -18,7 +18,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
 from fluidlite.ops.kernels.activations import Activation
 from fluidlite.ops.kernels.cell_calls import ArrayPart, cell_calls, in_planes
-from fluidlite.ops.kernels.cells import CellBack, CellForm, CellSteps, StepCell, gradient
+from fluidlite.ops.kernels.cells import CellForm, CellSteps, Layout, StepCell, gradient
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
 from fluidlite.ops.kernels.recurrence import TimeSteps, chunks, gate_steps, planes
 from fluidlite.ops.kernels.scalar_steps import Operand
@@ -59,9 +59,12 @@ LSTM = StepCell(
     shown = cell_activation(cell)
     hidden = output * shown
     """,
+    Layout(((0, 4),), 4, GATES, "cell", ("hidden", "cell")),
 )
 """`before` is the cell before, `of_...` are peephole weights."""
-PROJECTION = StepCell("x | clip -> state", "state = bounded(activation(x), clip)")
+PROJECTION = StepCell(
+    "x | clip -> state", "state = bounded(activation(x), clip)", Layout(entries=0, sources=("state",))
+)
 """From the product with the hidden state to the state that the recurrence reads."""
 
 
@@ -143,18 +146,11 @@ def forward_calls(form: CellForm) -> Callable[..., Any]:
 
 
 @functools.cache
-def back_form(form: CellForm, is_flat: bool = False) -> CellBack:
-    """The gradients of all that a cell reads."""
-    wanted = [f"x_{name}" for name in GATES]
-    return form.back(("hidden", "cell"), (*wanted, "before", *_PEEPHOLES), is_flat)
-
-
-@functools.cache
 def _factor_calls(form: CellForm) -> Callable[..., Any]:
     """The calls that compute what gradients are multiplied by: of the output gate the state's, of all else
     the cell's.
     """
-    back = back_form(form, is_flat=True)
+    back = form.back(is_flat=True)
     hangs_on = dict.fromkeys(("x_candidate", "x_entry", "x_forget", "before"), "cell")
     values: dict[str, Operand] = {}
     for name, wanted in {**hangs_on, "x_output": "hidden", "cell": "hidden"}.items():
@@ -199,7 +195,7 @@ def _projection_calls(form: CellForm) -> Callable[..., Any]:
 
 @functools.cache
 def _projection_slopes(form: CellForm) -> Callable[..., Any]:
-    back = form.back(("state",), ("x",), is_flat=True)
+    back = form.back(is_flat=True)
     _, factor = back.only_factor("x")
     steps = CellSteps(back.steps, {gradient("x"): factor})
     return cell_calls(
@@ -472,7 +468,7 @@ def bias_gradient(layer: LstmLayer, tape: Tape, dgates: Array) -> Array:
 def joined_bias_gradient(cell: LstmCell, cells: Array, earlier: Array, dgates: Array) -> Array:
     """That of the gates' biases and of the peephole weights, from the cells of all rows and those before."""
     parts = [dgates.sum(axis=0)]
-    back = back_form(cell.form())
+    back = cell.form().back()
     values = {"before": earlier, "cell": cells}
     for name in _PEEPHOLES if cell.peepholes is not None else ():
         source, factor = back.only_factor(name)

@@ -6,32 +6,18 @@ As in `lstm_steps` everything between the ops is stored step by step, and gates 
 
 from __future__ import annotations
 
-import abc
 import functools
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
 from fluidlite.base.dtypes import Array
-from fluidlite.base.records import dataclass
 from fluidlite.base.registry import KernelContext
-from fluidlite.ops.kernels.activations import Activation
 from fluidlite.ops.kernels.cell_calls import ArrayPart, cell_calls, in_planes
-from fluidlite.ops.kernels.cells import CellBack, CellForm, CellSteps, StepCell, gradient
+from fluidlite.ops.kernels.cells import CellForm, CellSteps, Layout, StepCell, gradient
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
 from fluidlite.ops.kernels.recurrence import TimeSteps, chunks, planes
 
-__all__ = [
-    "CellGradients",
-    "CellLayer",
-    "CellRun",
-    "CellUnit",
-    "ResetAfterUnit",
-    "SimpleUnit",
-    "run_rows",
-    "run_rows_back",
-]
-
-Maybe: TypeAlias = "Array | None"
+__all__ = ["CellGradients", "CellLayer", "CellRun", "CellUnit", "run_rows", "run_rows_back"]
 
 RESET_AFTER = StepCell(
     "x_candidate x_reset x_update x_inner | before -> candidate reset update inner hidden",
@@ -42,140 +28,59 @@ RESET_AFTER = StepCell(
     candidate = activation(x_candidate + reset * inner)
     hidden = (before - candidate) * update + candidate
     """,
+    Layout(((1, 4),), 3, ("candidate", "reset", "update", "inner")),
 )
 """The gates' sums have the product with the state, the candidate's has not: that is `inner`."""
 SIMPLE = StepCell("x | -> hidden", "hidden = activation(x)")
 
 
-@dataclass(frozen=True)
-class CellUnit(abc.ABC):
-    """A unit: numbers of planes, and what a step does between its products."""
+class CellUnit(NamedTuple):
+    """A unit: the weight of its state, [size, planes of the product x size], and its form."""
 
     xp: Any
     size: int
     weight: Array
-    """Of the state, [size, products x size]."""
-    products: ClassVar[int]
-    saved: ClassVar[tuple[str, ...]]
-    """Planes that the gradient reads: the states alone, or values that are kept for it."""
-    planes: ClassVar[tuple[str, ...]]
-    """Planes of gradients: the first `products` are the input's, the last `products` the product's."""
-
-    @functools.cached_property
-    @abc.abstractmethod
-    def form(self) -> CellForm:
-        """The declared cell as it is here."""
+    form: CellForm
 
     @property
     def kept(self) -> int:
         """Number of planes that only the gradient reads; 0 where the states are enough."""
-        return 0 if self.saved == ("hidden",) else len(self.saved)
+        return len(self.form.cell.layout.saved)
 
     @property
     def made(self) -> int:
-        """Number of planes of gradients."""
-        return len(self.planes)
+        """Number of planes of gradients: the first ones are the input's, the last ones the product's."""
+        return len(self.form.cell.once)
 
     @property
-    def back(self) -> CellBack:
-        """The gradients of all that the unit reads."""
-        return self.form.back(("hidden",), (*self.planes, "before"))
-
-    @property
-    def goes_straight(self) -> bool:
-        """True if a part of the state goes on without a product."""
-        return bool(self.back.factors_of("before"))
-
-    @abc.abstractmethod
-    def step(self, entry: Array, sums: Array, bias: Array, before: Array, kept: Array, out: Array) -> None:
-        """Write the new states, and what is kept, from the inputs and the `sums` of the product, which are
-        overwritten, as are the planes in front of them if more is kept. `bias` is what the entry's lacks of
-        all `made` planes.
-        """
-
-    def factors(self, kept: Array, before: Array, out: Array, straight: Array) -> None:
-        """Write the factors of the gradients [made, n, size], and what goes `straight` back."""
-        _factor_calls(self.form, self.saved, self.planes)(self.xp, kept, before, out, straight)
+    def products(self) -> int:
+        """Number of planes of the product, and of the input."""
+        return self.form.cell.layout.entries
 
 
 @functools.cache
-def _factor_calls(form: CellForm, saved: Sequence[str], names: Sequence[str]) -> Callable[..., Any]:
-    back = form.back(("hidden",), (*names, "before"), is_flat=True)
-    values = {gradient(name): back.only_factor(name)[1] for name in names}
-    values |= {gradient("before"): factor for factor in back.factors_of("before").values()}
-    reads = {**in_planes("kept", saved), "before": ArrayPart("before")}
-    writes = {**in_planes("out", list(map(gradient, names))), gradient("before"): ArrayPart("straight")}
-    present = {name: place for name, place in writes.items() if name in values}
-    steps = CellSteps(back.steps, values)
-    return cell_calls(steps, ("kept", "before", "out", "straight"), reads, present)
-
-
-@dataclass(frozen=True)
-class ResetAfterUnit(CellUnit):
-    """A gated recurrent unit; the planes of its input are candidate, reset, update, those of the product
-    reset, update, inner.
-    """
-
-    products: ClassVar[int] = 3
-    saved: ClassVar[tuple[str, ...]] = ("candidate", "reset", "update", "inner")
-    planes: ClassVar[tuple[str, ...]] = ("x_candidate", "x_reset", "x_update", "x_inner")
-
-    @functools.cached_property
-    def form(self) -> CellForm:
-        """See `CellUnit`."""
-        return RESET_AFTER.form(gate_activation="sigmoid", activation="tanh")
-
-    def step(self, entry: Array, sums: Array, bias: Array, before: Array, kept: Array, out: Array) -> None:
-        """One step; see `CellUnit`."""
-        xp = self.xp
-        xp.add(sums[1:3], entry[1:], out=sums[1:3])
-        xp.add(sums[3], bias, out=sums[3])
-        self.calls(xp, entry[0], sums, before, out)
-        kept[...] = sums
-
-    @functools.cached_property
-    def calls(self) -> Callable[..., Any]:
-        """The calls of a step between its sums and the states."""
-        return _reset_after_calls(self.form)
+def _forward_calls(form: CellForm) -> Callable[..., Any]:
+    """The calls of a step, which leave in the sums what the gradient reads."""
+    cell = form.cell
+    sums = in_planes("sums", cell.once)
+    (first, _), *_ = cell.layout.products
+    only_given = in_planes("entry", cell.once[:first])
+    known = {name: ArrayPart(name) for name in form.known}
+    writes = {**in_planes("sums", cell.layout.saved), "hidden": ArrayPart("hidden")}
+    parameters = ("entry", "sums", "hidden", *form.known)
+    return cell_calls(form.forward, parameters, {**sums, **only_given, **known}, writes)
 
 
 @functools.cache
-def _reset_after_calls(form: CellForm) -> Callable[..., Any]:
-    saved = in_planes("sums", ResetAfterUnit.saved)
-    raw = {f"x_{name}": place for name, place in saved.items()}
-    reads = {**raw, "x_candidate": ArrayPart("entry"), "before": ArrayPart("before")}
-    writes = {**saved, "hidden": ArrayPart("out")}
-    return cell_calls(form.forward, ("entry", "sums", "before", "out"), reads, writes)
-
-
-@dataclass(frozen=True)
-class SimpleUnit(CellUnit):
-    """A product and an activation."""
-
-    activation: Activation
-    products: ClassVar[int] = 1
-    saved: ClassVar[tuple[str, ...]] = ("hidden",)
-    planes: ClassVar[tuple[str, ...]] = ("x",)
-
-    @functools.cached_property
-    def form(self) -> CellForm:
-        """See `CellUnit`."""
-        return SIMPLE.form(activation=self.activation.name)
-
-    def step(self, entry: Array, sums: Array, bias: Array, before: Array, kept: Array, out: Array) -> None:
-        """One step; see `CellUnit`."""
-        self.xp.add(sums[0], entry[0], out=out)
-        self.calls(self.xp, out)
-
-    @functools.cached_property
-    def calls(self) -> Callable[..., Any]:
-        """The calls of a step."""
-        return _simple_calls(self.form)
-
-
-@functools.cache
-def _simple_calls(form: CellForm) -> Callable[..., Any]:
-    return cell_calls(form.forward, ("hidden",), {"x": ArrayPart("hidden")}, {"hidden": ArrayPart("hidden")})
+def _factor_calls(form: CellForm) -> Callable[..., Any]:
+    """The calls that write the factors of the gradients [made, n, size], and what goes straight back."""
+    back = form.back(is_flat=True)
+    cell = form.cell
+    values = {gradient(name): back.only_factor(name)[1] for name in back.wanted}
+    reads = {**in_planes("kept", cell.layout.saved or ("hidden",)), "before": ArrayPart("before")}
+    writes = in_planes("out", list(map(gradient, cell.once)))
+    writes |= {gradient(name): ArrayPart("straight") for name in form.known}
+    return cell_calls(CellSteps(back.steps, values), ("kept", "before", "out", "straight"), reads, writes)
 
 
 class CellLayer(NamedTuple):
@@ -223,22 +128,28 @@ def _run(layer: CellLayer, X: Array, bias: Array) -> tuple[Array, Array]:
     unit, steps, first_states = layer
     xp, size, count = unit.xp, unit.size, unit.products
     entries = X + bias[: count * size]
-    rest = bias[count * size :]
+    rest = bias[count * size :].reshape(-1, 1, size)
     hidden = xp.empty((len(X), size), X.dtype)
     kept = xp.empty((len(X), unit.kept * size), X.dtype)
     taken = xp.empty_like(entries[: steps.running])
-    # in front of the sums there is room for what else is kept
-    room = max(unit.kept, count)
-    scratch = xp.empty(steps.running * room * size, X.dtype)
-    kept_planes = planes(kept, unit.kept) if unit.kept else xp.empty((0, *hidden.shape), X.dtype)
+    scratch = xp.empty(steps.running * unit.made * size, X.dtype)
+    kept_planes = planes(kept, unit.kept) if unit.kept else None
+    calls = _forward_calls(unit.form)
+    ((first, _),) = unit.form.cell.layout.products
     for step in steps:
-        now = step.rows
         before = steps.one_before(step, hidden, first_states)
         assert before is not None  # the op has first states
-        sums = scratch[: room * step.width * size].reshape(room, step.width, size)
-        gate_product(xp, before, unit.weight, sums[room - count :])
+        sums = scratch[: unit.made * step.width * size].reshape(unit.made, step.width, size)
+        gate_product(xp, before, unit.weight, sums[first:])
         entry = planes(steps.taken(entries, step, taken), count)
-        unit.step(entry, sums, rest, before, kept_planes[:, now], hidden[now])
+        both = sums[first:count]
+        xp.add(both, entry[first:], out=both)
+        if len(rest):
+            xp.add(sums[count:], rest, out=sums[count:])
+        known = (before,) if unit.form.known else ()
+        calls(xp, entry, sums, hidden[step.rows], *known)
+        if kept_planes is not None:
+            kept_planes[:, step.rows] = sums
     return hidden, kept
 
 
@@ -266,9 +177,10 @@ def _run_back(layer: CellLayer, kept: Array, hidden: Array, d: Array) -> tuple[A
     found_planes = planes(found, unit.made)
     scratch = xp.empty((steps.running, size), d.dtype)
     passed = scratch[:0]
-    goes_straight = unit.goes_straight
+    goes_straight = bool(unit.form.known)
+    factors = _factor_calls(unit.form)
     for chunk in chunks(steps, kept, max(unit.kept, 1), hidden, first_states):
-        unit.factors(chunk.gates, chunk.earlier, chunk.factors, chunk.share)
+        factors(xp, chunk.gates, chunk.earlier, chunk.factors, chunk.share)
         for step in chunk.steps:
             now, inner = step.rows, chunk.inner(step)
             first = d[step.start : step.start + len(passed)]

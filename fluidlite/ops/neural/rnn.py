@@ -28,7 +28,7 @@ from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmLayer, LstmRun
 from fluidlite.ops.kernels.numbers import check_lengths
 from fluidlite.ops.kernels.products import product, shared_product
 from fluidlite.ops.kernels.recurrence import TimeSteps, check_first_states, even_steps, ordered_steps
-from fluidlite.ops.kernels.rnn_steps import CellLayer, CellRun, CellUnit, ResetAfterUnit, SimpleUnit
+from fluidlite.ops.kernels.rnn_steps import RESET_AFTER, SIMPLE, CellLayer, CellRun, CellUnit
 from fluidlite.values.tensor import host
 
 Maybe: TypeAlias = "Array | None"
@@ -233,8 +233,10 @@ class _LayerDirection:
     def _unit(self) -> CellUnit:
         weight = self.weights.state.T
         if self.mode == "GRU":
-            return ResetAfterUnit(self.xp, len(weight), weight)
-        return SimpleUnit(self.xp, len(weight), weight, ACTIVATIONS[self.mode.removeprefix("RNN_").lower()])
+            form = RESET_AFTER.form(gate_activation="sigmoid", activation="tanh")
+        else:
+            form = SIMPLE.form(activation=self.mode.removeprefix("RNN_").lower())
+        return CellUnit(self.xp, len(weight), weight, form)
 
     @property
     def _cells(self) -> CellLayer:

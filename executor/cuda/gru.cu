@@ -1,6 +1,6 @@
 // All steps of a gated recurrent unit in one launch, forward and back; gates in the order update, reset,
 // candidate. OPEN_GATES, NEW_STATE, STATE_BACK, LET_THROUGH and RESET_BACK are what
-// `fluidlite.ops.kernels.gru_steps` declares for one unit.
+// `fluidlite.ops.kernels.gated_cells` declares for one unit.
 
 extern "C" __global__ void gru(const T* x, const T* gate_weight, const T* candidate_weight, const T* bias,
                                const T* first, const Index* places, const Index* starts, T* hiddens, T* gates,

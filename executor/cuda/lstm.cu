@@ -1,11 +1,11 @@
 // All steps of a long short-term memory in one launch, forward and back; gates in the order candidate, input,
-// forget, output. STEP and STEP_BACK are what `fluidlite.ops.kernels.lstm_steps` declares for one unit.
+// forget, output. STEP and STEP_BACK are what `fluidlite.ops.kernels.gated_cells` declares for one unit.
 
 // `peepholes` are the weights of input, forget and output gate. Gates and activated cells lie step by step,
 // for the gradient.
 extern "C" __global__ void lstm(const T* x, const T* weight, const T* bias, const T* peepholes,
                                 const T* first_states, const T* first_cells, const Index* places,
-                                const Index* starts, T* hiddens, T* cells, T* gates, T* actives, Index steps,
+                                const Index* starts, T* hiddens, T* gates, T* cells, T* actives, Index steps,
                                 Index size) {
   __shared__ S states[LIMIT], earlier[LIMIT], sums[4 * LIMIT];
   const Index rank = blockIdx.x;
@@ -48,7 +48,7 @@ extern "C" __global__ void lstm(const T* x, const T* weight, const T* bias, cons
 extern "C" __global__ void lstm_grad(const T* d, const T* dcells, const T* last_cells, const T* turned,
                                      const T* peepholes, const T* first_states, const T* first_cells,
                                      const Index* places, const Index* starts, const T* hiddens,
-                                     const T* cells, const T* gates, const T* actives, T* dx, T* earlier,
+                                     const T* gates, const T* cells, const T* actives, T* dx, T* earlier,
                                      T* cells_before, T* dfirst_cells, Index steps, Index size) {
   __shared__ S passed[LIMIT], carried[LIMIT], slopes[4 * LIMIT];
   const Index rank = blockIdx.x;

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite.ops.kernels import gru_steps, lstm_steps, rnn_steps
+from fluidlite.ops.kernels import gated_cells
 from fluidlite.ops.kernels.cells import StepCell
 
 layers = fluid.layers
@@ -33,7 +33,7 @@ LSTM = StepCell(
     shown = cell_activation(cell)
     hidden = output * shown - 0.25 * cell
     """,
-    lstm_steps.LSTM.layout,
+    gated_cells.LSTM.layout,
 )
 GRU = StepCell(
     "x_update x_reset x_candidate | before=0 origin_mode -> update reset kept candidate hidden",
@@ -46,20 +46,15 @@ GRU = StepCell(
     closed = where(origin_mode, candidate, before)
     hidden = (opened - closed) * (update * update) + closed
     """,
-    gru_steps.GRU.layout,
+    gated_cells.GRU.layout,
 )
 
 
 @contextlib.contextmanager
-def replaced(module: Any, name: str, cell: StepCell) -> Iterator[None]:
-    """Another text in place of a declared one, and no form of either behind it."""
-    forms = getattr(module, "_form", None)
-    with mock.patch.object(module, name, cell):
-        if forms is not None:
-            forms.cache_clear()
+def replaced(name: str, cell: StepCell) -> Iterator[None]:
+    """Another text in place of a declared one."""
+    with mock.patch.object(gated_cells, name, cell):
         yield
-    if forms is not None:
-        forms.cache_clear()
 
 
 def attr(seed: int) -> Any:
@@ -76,7 +71,7 @@ def gru(x: Any) -> Any:
     return layers.reduce_sum(hidden * hidden * hidden)
 
 
-CELLS = {"lstm": (lstm_steps, "LSTM", LSTM, lstm, 4), "gru": (gru_steps, "GRU", GRU, gru, 3)}
+CELLS = {"lstm": ("LSTM", LSTM, lstm, 4), "gru": ("GRU", GRU, gru, 3)}
 
 
 class Built:
@@ -111,10 +106,10 @@ def agree(found: list[Any], wanted: list[Any]) -> None:
 @pytest.mark.parametrize("name", CELLS)
 def test_one_text_changes_compiled_steps(name: str, flags: Callable[..., None]) -> None:
     flags(fast_loops="wait")
-    module, constant, cell, layer, gates = CELLS[name]
+    constant, cell, layer, gates = CELLS[name]
     built = Built(layer, gates, "float32")
     plain = built.run(fluid.CPUPlace(), True)
-    with replaced(module, constant, cell):
+    with replaced(constant, cell):
         wanted = built.run(fluid.CPUPlace(), True)
         agree(built.run(fluid.CPUPlace(), False), wanted)
     assert abs(wanted[0] - plain[0]).max() > 1e-2
@@ -123,18 +118,18 @@ def test_one_text_changes_compiled_steps(name: str, flags: Callable[..., None]) 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", CELLS)
 def test_one_text_changes_steps_of_a_device(name: str) -> None:
-    module, constant, cell, layer, gates = CELLS[name]
+    constant, cell, layer, gates = CELLS[name]
     built = Built(layer, gates, "float32")
-    with replaced(module, constant, cell):
+    with replaced(constant, cell):
         agree(built.run(fluid.CUDAPlace(0), False), built.run(fluid.CPUPlace(), True))
 
 
 @pytest.mark.parametrize("name", CELLS)
 def test_gradients_are_those_of_the_text(name: str) -> None:
     """Beside central differences in some elements of the input, in float64."""
-    module, constant, cell, layer, gates = CELLS[name]
+    constant, cell, layer, gates = CELLS[name]
     built = Built(layer, gates, "float64")
-    with replaced(module, constant, cell):
+    with replaced(constant, cell):
         _, gradient, *_ = built.run(fluid.CPUPlace(), True)
         for row, column in ((0, 0), (4, SIZE), (9, 2 * SIZE + 1), (14, gates * SIZE - 1)):
             losses = []
@@ -147,7 +142,7 @@ def test_gradients_are_those_of_the_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tanh", "relu"])
-@pytest.mark.parametrize("unit", [rnn_steps.RESET_AFTER, rnn_steps.SIMPLE, lstm_steps.PROJECTION])
+@pytest.mark.parametrize("unit", [gated_cells.RESET_AFTER, gated_cells.SIMPLE, gated_cells.PROJECTION])
 def test_a_form_needs_no_value_that_is_lost(unit: StepCell, kind: str) -> None:
     """Gradients read what a run forward keeps: a form that needs more is an error when it is made."""
     form = unit.form(activation=kind, gate_activation="sigmoid", clip=0.5)

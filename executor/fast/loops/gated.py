@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.cell_lanes import cell_lanes
@@ -22,7 +22,10 @@ from fluidlite.ops.kernels.cells import CellForm, gradient, incoming
 
 __all__ = ["BY_STEP", "EARLIER", "PRODUCT", "CellArray", "GatedSteps", "RowCode", "UnitForm"]
 
-_STEPS = ("Rows", "Starts", "steps", "size", "Scratch", "Table", "First", "Hidden", "Gates")
+_STEPS = (
+    *("Rows", "Starts", "steps", "size", "Scratch", "Table"),
+    *("First", "FirstCells", "Peepholes", "Hidden", "Gates"),
+)
 PRODUCT = ("stride", "panels", "Weight", "whole")
 """The arguments that each product has, with its number behind."""
 
@@ -31,13 +34,16 @@ PRODUCT = ("stride", "panels", "Weight", "whole")
 class UnitForm:
     """The differences between the functions of one unit; `vectors` are those of each product's panels.
 
-    Gradients of all cells are there or not; what only a gradient reads is written or not.
+    Units, or those of the states that the recurrence reads, fill whole registers or are masked. Gradients of
+    all cells are there or not; what only a gradient reads is written or not.
     """
 
     lanes: int
     vectors: tuple[int, ...]
     is_masked: bool
+    is_state_masked: bool
     cell: CellForm
+    projection: CellForm | None
     has_first: bool
     has_dcells: bool = False
     saves: bool = True
@@ -84,43 +90,41 @@ class RowCode:
                 self.a.store(value, self.starts[name], unit)
 
 
-Form = TypeVar("Form", bound=UnitForm)
-
-
-class GatedSteps(Generic[Form]):
+class GatedSteps:
     """Writes the two functions of a unit: subclasses say where its values are.
 
     Those of units with one product are complete here.
     """
 
-    products: ClassVar[int] = 1
-    """Products of a step."""
-    arrays: ClassVar[tuple[CellArray, ...]]
-    """What a run forward writes."""
-    forward_names: ClassVar[tuple[str, ...]] = ()
-    """Arguments beyond those of all units, in order; capitals for arrays."""
-    back_names: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, str]] = ("%Hidden", "%First")
-    """The array of the value that is `before` one step later, and what it is at the first step."""
     width: ClassVar[str] = "size"
     """Units of the states that the recurrence reads."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: UnitForm) -> None:
         self.form = form
         self.cell = form.cell.cell
         self.layout = self.cell.layout
         self.back_steps = form.cell.back()
         self.weights = [name for name in form.cell.known if name != "before"]
         """What the cell reads beside its sums, the same for all rows."""
+        self.before = ("%Cells", "%FirstCells") if self.layout.before == "cell" else ("%Hidden", "%First")
+        """The array of the value that is `before` one step later, and what it is at the first step."""
+        self.arrays = self.made_arrays()
         self.intrinsics: dict[str, str] = {}
         self.a = Routine(form.lanes, self.intrinsics)
 
-    @classmethod
-    def arguments(cls, is_back: bool) -> tuple[str, ...]:
-        """The names of the function's arguments, in order."""
-        products = [f"{name}{number}" for number in range(cls.products) for name in PRODUCT]
-        own = (*cls.back_names, "D", "DX", "Carry", "Earlier", "DBias") if is_back else cls.forward_names
-        return (*_STEPS, *products, *own) if is_back else (*_STEPS, *products, "X", "Bias", "depth", *own)
+    def made_arrays(self) -> list[CellArray]:
+        """What a run forward writes."""
+        found = [CellArray("Gates", self.layout.saved, BY_STEP)] if self.layout.saved else []
+        for name, value in self.layout.alone.items():
+            found.append(CellArray(name.capitalize(), (value,), GIVEN if name == "cells" else BY_STEP))
+        return [*found, CellArray("Hidden", ("hidden",))]
+
+    def arguments(self, is_back: bool) -> tuple[str, ...]:
+        """The names of the function's arguments, in order; capitals for arrays."""
+        products = [f"{name}{number}" for number in range(len(self.form.vectors)) for name in PRODUCT]
+        others = [array.name for array in self.arrays if array.name not in _STEPS]
+        own = ("D", "DX", "DCells", "Carry", "Earlier", "DBias") if is_back else ("X", "Bias", "depth")
+        return (*_STEPS, *products, *others, *own)
 
     def text(self, is_back: bool) -> str:
         """The text of all steps in one direction."""
@@ -173,13 +177,12 @@ class GatedSteps(Generic[Form]):
     def forward(self, step: StepCode) -> None:
         """Write a step: `Scratch` holds the first product, of the state before."""
         with self.rows(step) as row:
-            self.forward_row(step, row, 0, self.cell.outputs)
+            self.forward_row(step, row, 0)
 
-    def forward_row(
-        self, step: StepCode, row: Scalar, number: int, wanted: Sequence[str], known: Sequence[str] = ()
-    ) -> RowCode:
+    def forward_row(self, step: StepCode, row: Scalar, number: int, known: Sequence[str] = ()) -> RowCode:
         """Write the values of a row that a product leads to; some are known before."""
         a = self.a
+        wanted = self.form.cell.stages[number].outputs
         arrays = [one for one in self.arrays if self.form.saves or one.rows != BY_STEP]
         values = RowCode(step, row, [CellArray("X", self.cell.once[: self.layout.entries]), *arrays])
         sums = self.sums(row, number)
@@ -197,10 +200,10 @@ class GatedSteps(Generic[Form]):
     ) -> dict[str, Vector]:
         """The sums that a product leads to, of which each has an input, a bias, or both."""
         a = self.a
-        first, last = self.layout.products[number]
+        first, last = list(self.layout.products.values())[number]
         found = {}
-        for plane in self.layout.planes_of(number, len(self.cell.once)):
-            name = self.cell.once[plane]
+        for name in self.form.cell.stages[number].sums:
+            plane = self.cell.once.index(name)
             parts = [values.load(name, unit)] if name in values.starts else []
             if first <= plane < last:
                 parts.insert(0, a.load(sums, step.size * (plane - first) + unit))
@@ -226,7 +229,7 @@ class GatedSteps(Generic[Form]):
     def back(self, step: StepCode) -> None:
         """Write the gradients of each row, after the product of those of the step behind it."""
         a = self.a
-        ((first, last),) = self.layout.products
+        first, last = self.layout.state
         following = following_rows(a, step, a.at("%DX", step.size * first), step.size * len(self.cell.once))
         self.product(0, following, step.size * (last - first))
         self.back_rows(step, following)

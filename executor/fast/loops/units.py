@@ -1,77 +1,40 @@
-"""The units whose steps are compiled: those of `lstm_steps`, `gru_steps` and `rnn_steps` in
-`fluidlite.ops.kernels`.
-"""
+"""The units with a second product in each step: of what a reset gate lets through, or a projection."""
 
 from __future__ import annotations
 
-from fluidlite.base.records import dataclass
 from fluidlite.executor.fast.loops.cell_lanes import cell_lanes
 from fluidlite.executor.fast.loops.gated import BY_STEP, EARLIER, CellArray, GatedSteps, RowCode, UnitForm
 from fluidlite.executor.fast.loops.routine import Scalar
 from fluidlite.executor.fast.loops.steps import StepCode
 from fluidlite.executor.fast.loops.vectors import Vector
-from fluidlite.ops.kernels import gru_steps, lstm_steps, rnn_steps
-from fluidlite.ops.kernels.cells import CellForm, gradient, incoming
+from fluidlite.ops.kernels.cells import gradient, incoming
 
-__all__ = ["GruSteps", "LstmSteps", "ProjectedForm", "ProjectedSteps", "ResetAfterSteps", "SimpleSteps"]
-
-_HIDDEN = CellArray("Hidden", ("hidden",))
-
-
-class SimpleSteps(GatedSteps[UnitForm]):
-    """A product and an activation; nothing is kept beyond the states."""
-
-    arrays = (_HIDDEN,)
-
-
-class ResetAfterSteps(GatedSteps[UnitForm]):
-    """A gated recurrent unit whose reset gate comes after the product."""
-
-    arrays = (CellArray("Gates", rnn_steps.RESET_AFTER.layout.saved, BY_STEP), _HIDDEN)
-
-
-class LstmSteps(GatedSteps[UnitForm]):
-    """A long short-term memory."""
-
-    arrays = (
-        CellArray("Gates", lstm_steps.GATES, BY_STEP),
-        CellArray("Active", ("shown",), BY_STEP),
-        CellArray("Cells", ("cell",)),
-        _HIDDEN,
-    )
-    forward_names = ("Peepholes", "FirstCells", "Cells", "Active")
-    back_names = (*forward_names, "DCells")
-    before = ("%Cells", "%FirstCells")
+__all__ = ["unit_of"]
 
 
 # ---------------------------------------------------------------------- with a projection
-@dataclass(frozen=True)
-class ProjectedForm(UnitForm):
-    """The same with a projection, and whether its units fill whole registers."""
-
-    projection: CellForm | None = None
-    is_state_masked: bool = False
-
-
-class ProjectedSteps(GatedSteps[ProjectedForm]):
-    """The same where the recurrence reads a projection of the states: a product more in each step.
+class _ProjectedSteps(GatedSteps):
+    """A long short-term memory whose recurrence reads a projection of its states.
 
     `Inner` are the states before, and `DInner` the gradients of the projection's product, step by step.
     """
 
-    products = 2
-    arrays = (*LstmSteps.arrays[:3], CellArray("Inner", ("hidden",), BY_STEP))
-    forward_names = (*LstmSteps.forward_names, "state", "Inner")
-    back_names = (*LstmSteps.back_names, "state", "Inner", "DInner")
-    before = LstmSteps.before
     width = "state"
+
+    def made_arrays(self) -> list[CellArray]:
+        """See `GatedSteps`."""
+        return [*super().made_arrays()[:-1], CellArray("Inner", ("hidden",), BY_STEP)]
+
+    def arguments(self, is_back: bool) -> tuple[str, ...]:
+        """See `GatedSteps`."""
+        return (*super().arguments(is_back), "state", *(["DInner"] if is_back else []))
 
     def forward(self, step: StepCode) -> None:
         """Activate the gates of each row; then project all states."""
         a = self.a
         assert self.form.projection is not None
         with self.rows(step) as row:
-            values = self.forward_row(step, row, 0, self.cell.outputs)
+            values = self.forward_row(step, row, 0)
             self.note(row, values.starts["hidden"])
         self.product(1, step.count, step.size)
         width = a.integer("state")
@@ -116,22 +79,21 @@ class ProjectedSteps(GatedSteps[ProjectedForm]):
 
 
 # ---------------------------------------------------------------------- with two products
-class GruSteps(GatedSteps[UnitForm]):
+class _KeptSteps(GatedSteps):
     """A gated recurrent unit, whose candidate waits for the states that the reset gate lets through."""
 
-    products = 2
-    arrays = (CellArray("Gates", gru_steps.GATES, BY_STEP), CellArray("Reset", ("kept",), BY_STEP), _HIDDEN)
-    forward_names = ("Reset",)
-    back_names = ("Passed",)
+    def arguments(self, is_back: bool) -> tuple[str, ...]:
+        """See `GatedSteps`."""
+        return (*super().arguments(is_back), *(["Passed"] if is_back else []))
 
     def forward(self, step: StepCode) -> None:
         """Open the gates of all rows; then write their candidates and states."""
         with self.rows(step) as row:
-            values = self.forward_row(step, row, 0, ["update", "reset", "kept"])
+            values = self.forward_row(step, row, 0)
             self.note(row, values.starts["kept"])
         self.product(1, step.count, self.a.pick(step.is_first, self.a.integer("depth"), step.size))
         with self.rows(step) as row:
-            self.forward_row(step, row, 1, ["candidate", "hidden"], ["update"])
+            self.forward_row(step, row, 1, ["update"])
 
     def back_arrays(self) -> list[CellArray]:
         """See `GatedSteps`; what the reset gate let through is written again, as rows are given."""
@@ -199,3 +161,10 @@ class GruSteps(GatedSteps[UnitForm]):
                     total + values.load(name, at) for total, name in zip(row.values, gates, strict=True)
                 ]
             self.add_to_bias(step, row.values, at)
+
+
+def unit_of(form: UnitForm) -> GatedSteps:
+    """The unit that writes the functions of a form."""
+    if form.projection is not None:
+        return _ProjectedSteps(form)
+    return _KeptSteps(form) if form.cell.cell.layout.second is not None else GatedSteps(form)

@@ -40,8 +40,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import textwrap
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from fluidlite.base.differentiation.rules import gradient_texts
@@ -49,7 +51,7 @@ from fluidlite.ops.kernels.activations import DECLARED, SLOPE
 from fluidlite.ops.kernels.scalar import FUNCTIONS, Ref, called_by
 from fluidlite.ops.kernels.scalar_steps import Operand, ScalarSteps
 
-__all__ = ["CellBack", "CellForm", "CellSteps", "Layout", "StepCell", "gradient", "incoming"]
+__all__ = ["CellBack", "CellForm", "CellSteps", "Layout", "Stage", "StepCell", "gradient", "incoming"]
 
 
 def gradient(name: str) -> str:
@@ -73,31 +75,36 @@ class Layout(NamedTuple):
     """How values of a cell lie in arrays, plane behind plane.
 
     The values that a step has once are sums: of the input, which has the first `entries` of these planes, of
-    a bias of all, and of products, of which each adds to those of a range. The first product is that with
-    the state before, the next one with a value of the cell.
+    a bias of all, and of products, each with an output, which adds to a range of planes. The first product is
+    that with the state before.
     """
 
-    products: tuple[tuple[int, int], ...] = ((0, 1),)
-    entries: int = 1
+    products: Mapping[str, tuple[int, int]]
+    entries: int
     saved: tuple[str, ...] = ()
-    """The planes that only a gradient reads."""
+    """The values that take the place of the sums, for a gradient."""
+    alone: Mapping[str, str] = MappingProxyType({})
+    """Other outputs: array -> value."""
     before: str = "hidden"
     """The output that is `before` one step later."""
     sources: tuple[str, ...] = ("hidden",)
     """The outputs of which others than the cell have gradients."""
 
-    def planes_of(self, product: int, all_planes: int) -> list[int]:
-        """The planes that are there with a product; with the first one those to which none adds."""
-        behind = {plane for first, last in self.products[1:] for plane in range(first, last)}
-        if product == 0:
-            return [plane for plane in range(all_planes) if plane not in behind]
-        return list(range(*self.products[product]))
+    @property
+    def state(self) -> tuple[int, int]:
+        """The range of the product with the state before."""
+        return next(iter(self.products.values()))
+
+    @property
+    def second(self) -> tuple[str, tuple[int, int]] | None:
+        """The product that waits for an output of the step, and its range."""
+        return next(itertools.islice(self.products.items(), 1, None), None)
 
 
 class StepCell:
     """A declared cell; its forms are what renderers take."""
 
-    def __init__(self, signature: str, text: str, layout: Layout = Layout()) -> None:  # noqa: B008 - a tuple
+    def __init__(self, signature: str, text: str, layout: Layout) -> None:
         self.layout = layout
         reads, _, writes = signature.partition("->")
         first, _, others = reads.partition("|")
@@ -116,6 +123,13 @@ class StepCell:
     def form(self, **given: str | float | None) -> CellForm:
         """The cell with activations by name, and numbers or nothing (None) in place of values."""
         return CellForm(self, given)
+
+
+class Stage(NamedTuple):
+    """A part of a step: the sums that are there for it, and the outputs that it gives."""
+
+    sums: list[str]
+    outputs: list[str]
 
 
 class CellForm:
@@ -137,6 +151,28 @@ class CellForm:
             values[ast.unparse(target)] = self._value(line.value, values)
         self.forward = CellSteps(self.steps, {name: values[name] for name in cell.outputs})
         """The outputs, from the values that are given."""
+        self.stages = self._stages()
+
+    @functools.cached_property
+    def first(self) -> CellForm:
+        """The form of the first step, where nothing is before."""
+        return self.cell.form(**{**self.given, "before": None}) if "before" in self.known else self
+
+    def _stages(self) -> list[Stage]:
+        """The parts of a step between its products."""
+        second = self.cell.layout.second
+        once, outputs = self.cell.once, self.cell.outputs
+        if second is None:
+            return [Stage(once, outputs)]
+        late = once[slice(*second[1])]
+        waiting = [name for name in outputs if not self._reads(name).isdisjoint(late)]
+        early = [name for name in outputs if name not in waiting]
+        return [Stage([name for name in once if name not in late], early), Stage(late, waiting)]
+
+    def _reads(self, output: str) -> set[Operand]:
+        value = self.forward.values[output]
+        nodes = [self.steps.nodes[index] for index in self.steps.needed_by([value])]
+        return {value, *(operand for node in nodes for operand in node.operands)}
 
     def _value(self, tree: ast.expr, values: Mapping[str, Operand]) -> Operand:
         if isinstance(tree, ast.Name | ast.Constant):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -24,7 +23,6 @@ __all__ = [
     "check_first_states",
     "chunks",
     "even_steps",
-    "gate_steps",
     "ordered_steps",
     "planes",
     "single_step",
@@ -271,35 +269,6 @@ CHUNK = 1 << 15  # numbers in a plane of factors: they are still in the cache wh
 def planes(rows: Array, count: int) -> Array:
     """[n, count x size] as [count, n, size], a view."""
     return rows.reshape(len(rows), count, rows.shape[1] // count).swapaxes(0, 1)
-
-
-class GateStep(NamedTuple):
-    """A step on the way: its rows, what the input gives to its gates [gates, n, size], a place for the gates,
-    and the states before (None: zeros).
-    """
-
-    step: TimeStep
-    entry: Array
-    gates: Array
-    earlier: Array | None
-
-
-def gate_steps(
-    steps: TimeSteps, X: Array, count: int, out: Array, states: Array, initial: Array | None
-) -> Iterator[GateStep]:
-    """The steps forward of a unit of `count` gates, over its inputs X [rows, gates x size]. The gates that a
-    step leaves in its place are written to `out`, step by step.
-    """
-    xp, columns = steps.xp, X.shape[1]
-    scratch = xp.empty(steps.running * columns, X.dtype)
-    taken = xp.empty((steps.running, columns), X.dtype)
-    gates_of_rows = planes(out, count)
-    for step in steps:
-        shape = count, step.width, columns // count
-        gates = scratch[: math.prod(shape)].reshape(shape)
-        entry = planes(steps.taken(X, step, taken), count)
-        yield GateStep(step, entry, gates, steps.one_before(step, states, initial))
-        gates_of_rows[:, step.rows] = gates
 
 
 class Chunk(NamedTuple):

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
-from fluidlite.ops.kernels.activations import ACTIVATIONS
-from fluidlite.ops.kernels.lstm_steps import LstmCell
+from fluidlite.ops.kernels.gated_cells import lstm_form
 from fluidlite.ops.kernels.recurrence import planes
+from fluidlite.ops.kernels.recurrent_steps import cell_back, factor_calls, forward_calls
 
 lstm_unit = Op("lstm_unit", "X. C_prev. -> C H", attrs={"forget_bias": 0.0}, lod=None, alike=("X", "C_prev"))
 
@@ -29,7 +29,7 @@ def _(X: Spec, C_prev: Spec) -> tuple[Spec, Spec]:
     return state, state
 
 
-# of the gates in the order of `lstm_steps`, where the op has them: input, forget, output, candidate
+# of the gates in the order of `gated_cells`, where the op has them: input, forget, output, candidate
 _ORDER = [3, 0, 1, 2]
 _BACK = [1, 2, 3, 0]
 
@@ -43,18 +43,12 @@ class _UnitRun(NamedTuple):
     hidden: Array
 
 
-def _cell(xp: Any, C_prev: Array) -> LstmCell:
-    return LstmCell(
-        xp, C_prev.shape[1], ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"], ACTIVATIONS["tanh"], None
-    )
-
-
 def _run(xp: Any, X: Array, C_prev: Array, forget_bias: float) -> _UnitRun:
     # a copy, because the gates overwrite what they are given
     gates = planes(X, 4)[_ORDER]
     gates[2] += forget_bias
     made = _UnitRun(gates, *(xp.empty_like(C_prev) for _ in range(3)))
-    _cell(xp, C_prev).run(gates, C_prev, *made[1:])
+    forward_calls(lstm_form())(xp, None, *made, C_prev)
     return made
 
 
@@ -68,12 +62,13 @@ def _(xp: Any, X: Array, C_prev: Array, forget_bias: float) -> tuple[Array, Arra
 def _(
     xp: Any, X: Array, C_prev: Array, C: Array, dC: Array | None, dH: Array | None, forget_bias: float
 ) -> tuple[Array, Array]:
-    cell, made = _cell(xp, C_prev), _run(xp, X, C_prev, forget_bias)
+    made = _run(xp, X, C_prev, forget_bias)
     factors, share = xp.empty_like(made.gates), xp.empty_like(C)
-    through = cell.factors(made.gates, C_prev, made.cells, made.active, factors, share)
+    calls = factor_calls(lstm_form())
+    (through,) = calls(xp, made.gates, factors, share, made.cells, made.active, C_prev)
     dhidden = xp.zeros_like(C) if dH is None else dH
     found = xp.empty_like(X)
     dgates = xp.empty_like(made.gates)
-    cell.back(dhidden, dC, factors, share, dgates)
+    cell_back(xp, dhidden, dC, factors, share, dgates)
     planes(found, 4)[...] = dgates[_BACK]
     return found, share * through

@@ -18,8 +18,10 @@ from fluidlite.base.kept_attrs import ONEDNN, QUANTIZER
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.activations import ACTIVATIONS, activation
-from fluidlite.ops.kernels.lstm_steps import LstmCell
+from fluidlite.ops.kernels.cells import CellForm
+from fluidlite.ops.kernels.gated_cells import lstm_form
 from fluidlite.ops.kernels.numbers import as_matrix
+from fluidlite.ops.kernels.recurrent_steps import forward_calls
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level, owners, pairs, take_rows
 from fluidlite.ops.neural.click_through import cvm
 from fluidlite.ops.neural.gru import gru
@@ -373,14 +375,15 @@ def _attended(xp: Any, scores: Array, scalar: Maybe, scalar_bias: Maybe) -> Arra
     return shares / shares.sum()
 
 
-# of the gates in the order of `lstm_steps`, where this op has them: forget, input, output, candidate
+# of the gates in the order of `gated_cells`, where this op has them: forget, input, output, candidate
 _ATTENTION_ORDER = [3, 1, 0, 2]
 
 
 class _AttentionCell(NamedTuple):
     """The cell of `attention_lstm`, and its weights; those of the state lie above those of the input."""
 
-    cell: LstmCell
+    xp: Any
+    form: CellForm
     weight: Array
     bias: Array
 
@@ -391,8 +394,8 @@ class _AttentionCell(NamedTuple):
         if hidden is not None:
             sums += hidden @ self.weight[:size]
         gates = sums.reshape(4, size)[_ATTENTION_ORDER]
-        cell, active, state = (self.cell.xp.empty_like(earlier) for _ in range(3))
-        self.cell.run(gates, earlier, cell, active, state)
+        cell, active, state = (self.xp.empty_like(earlier) for _ in range(3))
+        forward_calls(self.form)(self.xp, None, gates, cell, active, state, earlier)
         return state, cell
 
 
@@ -418,9 +421,8 @@ def _(
     of_rows = X @ weight[:width]
     if AttentionBias is not None:
         of_rows = of_rows + AttentionBias.reshape(())
-    gate, state, candidate = (activation("attention_lstm", attrs[name]) for name in _CELL)
-    cell_of_step = LstmCell(xp, size, gate, state, candidate, None)
-    unit = _AttentionCell(cell_of_step, LSTMWeight, LSTMBias.reshape(-1))
+    form = lstm_form(*(activation("attention_lstm", attrs[name]).name for name in _CELL))
+    unit = _AttentionCell(xp, form, LSTMWeight, LSTMBias.reshape(-1))
     hidden, cells = (xp.empty((len(X), size), X.dtype) for _ in range(2))
     offsets = offsets_of_level("attention_lstm", "X", X_lod, 0, len(X))
     # a step reads the cell of the step before, so only rows of one step could be taken together

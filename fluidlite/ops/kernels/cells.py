@@ -40,9 +40,8 @@ from __future__ import annotations
 
 import ast
 import functools
-import itertools
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -71,34 +70,38 @@ class CellSteps(NamedTuple):
     values: Mapping[str, Operand]
 
 
-class Layout(NamedTuple):
+class Layout:
     """How values of a cell lie in arrays, plane behind plane.
 
     The values that a step has once are sums: of the input, which has the first `entries` of these planes, of
-    a bias of all, and of products, each with an output, which adds to a range of planes. The first product is
-    that with the state before.
+    a bias of all, and of `products`, each with an output, which adds to a range of planes. The first product
+    is that with the state before.
     """
 
-    products: Mapping[str, tuple[int, int]]
-    entries: int
-    saved: tuple[str, ...] = ()
-    """The values that take the place of the sums, for a gradient."""
-    alone: Mapping[str, str] = MappingProxyType({})
-    """Other outputs: array -> value."""
-    before: str = "hidden"
-    """The output that is `before` one step later."""
-    sources: tuple[str, ...] = ("hidden",)
-    """The outputs of which others than the cell have gradients."""
-
-    @property
-    def state(self) -> tuple[int, int]:
+    def __init__(
+        self,
+        products: Mapping[str, tuple[int, int]],
+        entries: int,
+        saved: Sequence[str] = (),
+        alone: Mapping[str, str] = MappingProxyType({}),
+        before: str = "hidden",
+        sources: Sequence[str] = ("hidden",),
+    ) -> None:
+        self.entries = entries
+        self.saved = saved
+        """The values that take the place of the sums, for a gradient."""
+        self.alone = alone
+        """Other outputs: array -> value."""
+        self.before = before
+        """The output that is `before` one step later."""
+        self.sources = sources
+        """The outputs of which others than the cell have gradients."""
+        self.state, *others = products.values()
         """The range of the product with the state before."""
-        return next(iter(self.products.values()))
-
-    @property
-    def second(self) -> tuple[str, tuple[int, int]] | None:
-        """The product that waits for an output of the step, and its range."""
-        return next(itertools.islice(self.products.items(), 1, None), None)
+        self.second = others[0] if others else None
+        """That of the product that waits for an output of the step."""
+        self.between = [*products, None][1]
+        """The output that it waits for."""
 
 
 class StepCell:
@@ -164,7 +167,7 @@ class CellForm:
         once, outputs = self.cell.once, self.cell.outputs
         if second is None:
             return [Stage(once, outputs)]
-        late = once[slice(*second[1])]
+        late = once[slice(*second)]
         waiting = [name for name in outputs if not self._reads(name).isdisjoint(late)]
         early = [name for name in outputs if name not in waiting]
         return [Stage([name for name in once if name not in late], early), Stage(late, waiting)]

@@ -69,7 +69,7 @@ class RecurrentLayer(NamedTuple):
 
     def known(self, before: Maybe) -> list[Array]:
         """The values that the cell reads beside its sums."""
-        found = [before] if before is not None and "before" in self.form.known else []
+        found = [] if before is None or not self.form.known else [before]
         return found if self.peepholes is None else [*found, *self.peepholes.reshape(-1, self.size)]
 
     def columns(self, planes: tuple[int, int]) -> slice:
@@ -186,138 +186,189 @@ def _projection_slopes(form: CellForm) -> Callable[..., Any]:
 
 
 # ---------------------------------------------------------------------- step by step, forward
-class _Forward:
-    """A run step by step: its arrays, and the places of one step in them."""
+class _Sums(NamedTuple):
+    """The sums of one step [planes, n, size], and those of them to which the first product adds, to which
+    it and the input do, the input alone, the bias alone, and the second product.
+    """
+
+    all: Array
+    product: Array
+    both: Array
+    given: Array
+    rest: Array
+    second: Array
+
+
+class _Tape(NamedTuple):
+    """The arrays of a run, step by step: what the recurrence reads, the gates, and other outputs by name."""
+
+    states: Array
+    gates: Array
+    others: dict[str, Array]
+
+    @classmethod
+    def empty(cls, layer: RecurrentLayer, rows: int, dtype: Any) -> _Tape:
+        """Arrays for so many rows."""
+        xp, size = layer.xp, layer.size
+        gates = xp.empty((rows, len(layer.form.cell.layout.saved) * size), dtype)
+        others = {name: xp.empty((rows, size), dtype) for name in _others(layer.form)}
+        states = others["hidden"]
+        if layer.projection is not None:
+            states = xp.empty((rows, layer.width), dtype)
+        return cls(states, gates, others)
+
+    def calls(self, form: CellForm) -> list[tuple[Callable[..., Any], list[Array]]]:
+        """The calls of each stage, with the arrays that they write."""
+        return [(calls, [self.others[name] for name in names]) for calls, names in _stage_calls(form)]
+
+
+@functools.cache
+def _stage_calls(form: CellForm) -> list[tuple[Callable[..., Any], list[str]]]:
+    names = [[name for name in _others(form) if name in stage.outputs] for stage in form.stages]
+    return [(forward_calls(form, number), own) for number, own in enumerate(names)]
+
+
+class _SumsOfSteps:
+    """Writes the sums of each step, in scratch that all steps have in common."""
 
     def __init__(self, layer: RecurrentLayer, X: Array, bias: Maybe) -> None:
-        self.layer, self.layout = layer, layer.form.cell.layout
-        xp, size, form = layer.xp, layer.size, layer.form
-        self.planes = len(form.cell.once)
-        self.entries = X if bias is None else X + bias[: X.shape[1]]
-        self.rest = None
-        """The bias of what has no input."""
+        xp, size, running = layer.xp, layer.size, layer.steps.running
+        self.xp, self.steps, self.size = xp, layer.steps, size
+        self.layout, self.planes = layer.form.cell.layout, len(layer.form.cell.once)
+        self.weight = layer.weights[0]
+        self.X = X if bias is None else X + bias[: X.shape[1]]
+        self.bias: Maybe = None
+        """That of what has no input."""
         if bias is not None and len(bias) > X.shape[1]:
-            self.rest = bias[X.shape[1] :].reshape(-1, 1, size)
-        rows = len(X)
-        self.taken = xp.empty_like(self.entries[: layer.steps.running])
-        self.scratch = xp.empty(layer.steps.running * self.planes * size, X.dtype)
-        self.gates = xp.empty((rows, len(self.layout.saved) * size), X.dtype)
-        self.gate_planes = planes(self.gates, len(self.layout.saved)) if self.layout.saved else None
-        self.made = {name: xp.empty((rows, size), X.dtype) for name in _others(form)}
-        self.states = self.made["hidden"]
-        if layer.projection is not None:
-            self.states = xp.empty((rows, layer.width), X.dtype)
-        self.befores = self.made[self.layout.before]
-        self.calls = {each: self._calls(each) for each in (form, form.first)}
+            self.bias = bias[X.shape[1] :].reshape(-1, 1, size)
+        self.taken = xp.empty((running, X.shape[1]), X.dtype)
+        self.scratch = xp.empty(running * self.planes * size, X.dtype)
+        self.known: dict[int, _Sums] = {}
+        """By number of rows."""
 
-    def _calls(self, form: CellForm) -> list[Any]:
-        """The calls of each stage, with the arrays that they write."""
-        stages = [[self.made[name] for name in _others(form) if name in one.outputs] for one in form.stages]
-        return [(forward_calls(form, number), arrays) for number, arrays in enumerate(stages)]
+    def of_width(self, width: int) -> _Sums:
+        """The sums of a step of so many rows."""
+        found = self.known.get(width)
+        if found is None:
+            planes, entries = self.planes, self.layout.entries
+            sums = self.scratch[: planes * width * self.size].reshape(planes, width, self.size)
+            first, last = self.layout.state
+            both = sums[first : min(last, entries)]
+            second = slice(*self.layout.second) if self.layout.second is not None else slice(0)
+            parts = sums[first:last], both, sums[last:entries], sums[entries:], sums[second]
+            found = self.known[width] = _Sums(sums, *parts)
+        return found
 
-    def add_products(self, step: TimeStep, sums: Array, entry: Array) -> None:
-        """Write the sums of a step, but for what its second product adds."""
-        xp, steps = self.layer.xp, self.layer.steps
-        first, last = self.layout.state
-        state = steps.one_before(step, self.states, self.layer.first_states)
+    def write(self, step: TimeStep, state: Maybe) -> tuple[Array, _Sums]:
+        """The input of a step in planes, and its sums but for what the second product adds."""
+        xp, sums = self.xp, self.of_width(step.width)
+        entry = planes(self.steps.taken(self.X, step, self.taken), self.layout.entries)
         if state is None:
-            sums[...] = entry
-            return
-        reached = min(last, len(entry))
-        gate_product(xp, state, self.layer.weights[0], sums[first:last])
-        both = sums[first:reached]
-        xp.add(both, entry[first:reached], out=both)
-        if len(entry) > last:
-            sums[last:] = entry[last:]
-        if self.rest is not None:
-            xp.add(sums[len(entry) :], self.rest, out=sums[len(entry) :])
-
-    def add_second(self, now: slice, source: str, sums: Array) -> None:
-        """Add the second product to its sums, by way of the states' place."""
-        xp, into = self.layer.xp, self.made["hidden"][now]
-        product(xp, self.made[source][now], self.layer.weights[1], into)
-        xp.add(sums, into, out=sums)
-
-    def project(self, now: slice) -> None:
-        """Write the projected states."""
-        xp, layer = self.layer.xp, self.layer
-        if layer.projection is not None:
-            product(xp, self.made["hidden"][now], layer.weights[1], self.states[now])
-            _projection_calls(layer.projection)(xp, self.states[now])
+            sums.all[...] = entry
+            return entry, sums
+        gate_product(xp, state, self.weight, sums.product)
+        own = entry if len(sums.both) == len(entry) else entry[self.layout.state[0] :]
+        if len(sums.given):
+            own = own[: len(sums.both)]
+            sums.given[...] = entry[len(sums.both) :]
+        xp.add(sums.both, own, out=sums.both)
+        if self.bias is not None:
+            xp.add(sums.rest, self.bias, out=sums.rest)
+        return entry, sums
 
 
-def _run(layer: RecurrentLayer, X: Array, bias: Maybe) -> _Forward:
+def _run(layer: RecurrentLayer, X: Array, bias: Maybe) -> _Tape:
     """All steps over the inputs of the sums, X [rows, entries x size]."""
-    made = _Forward(layer, X, bias)
-    steps, size, form, layout = layer.steps, layer.size, layer.form, made.layout
+    xp, steps, form = layer.xp, layer.steps, layer.form
+    tape, sums_of_steps = _Tape.empty(layer, len(X), X.dtype), _SumsOfSteps(layer, X, bias)
+    layout = form.cell.layout
+    later, first = tape.calls(form), tape.calls(form.first)
+    gate_planes = planes(tape.gates, len(layout.saved)) if layout.saved else None
+    hidden = tape.others["hidden"]
+    cells = tape.others["cell"] if layer.carries_cells else None
+    second = None if layout.between is None else tape.others[layout.between]
+    of_all_rows = layer.known(None)
     for step in steps:
         now = step.rows
-        sums = made.scratch[: made.planes * step.width * size].reshape(made.planes, step.width, size)
-        entry = planes(steps.taken(made.entries, step, made.taken), layout.entries)
-        made.add_products(step, sums, entry)
-        before = steps.one_before(step, made.befores, layer.first_before)
-        known = layer.known(before)
-        for number, (calls, arrays) in enumerate(made.calls[form if before is not None else form.first]):
-            if number and layout.second is not None and before is not None:
-                source, (first, last) = layout.second
-                made.add_second(now, source, sums[first:last])
-            calls(layer.xp, entry, sums, *(array[now] for array in arrays), *known)
-        made.project(now)
-        if made.gate_planes is not None:
-            made.gate_planes[:, now] = sums
-    return made
+        before = state = steps.one_before(step, tape.states, layer.first_states)
+        entry, sums = sums_of_steps.write(step, state)
+        if cells is not None:
+            before = steps.one_before(step, cells, layer.first_cells)
+        known = of_all_rows if before is None or not form.known else [before, *of_all_rows]
+        for number, (calls, arrays) in enumerate(first if before is None else later):
+            if number and second is not None and before is not None:
+                # by way of the states' place, which is free until the end
+                product(xp, second[now], layer.weights[1], hidden[now])
+                xp.add(sums.second, hidden[now], out=sums.second)
+            calls(xp, entry, sums.all, *[array[now] for array in arrays], *known)
+        if layer.projection is not None:
+            product(xp, hidden[now], layer.weights[1], tape.states[now])
+            _projection_calls(layer.projection)(xp, tape.states[now])
+        if gate_planes is not None:
+            gate_planes[:, now] = sums.all
+    return tape
 
 
 # ---------------------------------------------------------------------- step by step, back
 class _Back:
     """A way back step by step: the gradients so far."""
 
-    def __init__(self, layer: RecurrentLayer, count: int, d: Array) -> None:
-        self.layer, self.layout, self.d = layer, layer.form.cell.layout, d
+    def __init__(self, layer: RecurrentLayer, count: int, dtype: Any) -> None:
         xp, running = layer.xp, layer.steps.running
-        self.planes = len(layer.form.cell.once)
-        self.sums = xp.empty((count, self.planes * layer.size), d.dtype)
-        self.states = xp.empty((running, layer.width), d.dtype)
-        self.cells = xp.empty((2, running, layer.size), d.dtype)
+        self.xp, self.layer = xp, layer
+        layout = layer.form.cell.layout
+        self.has_second = layout.second is not None
+        self.goes_straight = "before" in layer.form.known
+        self.weight = layer.weights[0].T
+        columns = len(layer.form.cell.once) * layer.size
+        self.sums = xp.empty((count, columns), dtype)
+        self.planes = planes(self.sums, len(layer.form.cell.once))
+        self.behind = self.sums[:, layer.columns(layout.state)]
+        """Those of the first product."""
+        self.states = xp.empty((running, layer.width), dtype)
+        self.cells = xp.empty((2, running, layer.size), dtype)
         self.passed = self.states[:0]
+        """The gradient of the states before, and of the cells, in the last step."""
         self.carried: Maybe = None
 
-    def pass_on(self, step: TimeStep) -> Array:
+    def pass_on(self, now: slice) -> Array:
         """Write what the states before have from the product with them."""
-        xp, layer = self.layer.xp, self.layer
-        behind = self.sums[step.rows, layer.columns(self.layout.state)]
-        self.passed = product(xp, behind, layer.weights[0].T, self.states[: step.width])
+        behind = self.behind[now]
+        self.passed = product(self.xp, behind, self.weight, self.states[: len(behind)])
         return self.passed
 
-    def step(self, chunk: Chunk, step: TimeStep, d: Array, dcells: Maybe, through: Maybe) -> None:
-        """Write the gradients of one step, from that of its states."""
-        xp, inner = self.layer.xp, chunk.inner(step)
-        factors, share = chunk.factors[:, inner], chunk.share[inner]
-        dsums = planes(self.sums[step.rows], self.planes)
-        if through is not None:
-            if dcells is not None:
-                self.carried = _joined(dcells[step.rows], self.carried)
-            cell_back(xp, d, self.carried, factors, share, dsums)
-            self.carried = xp.multiply(share, through[inner], out=self.cells[0, : step.width])
-            self.pass_on(step)
-        elif self.layout.second is not None:
-            self._kept_back(step, d, chunk.gates[1, inner], factors, share, dsums)
-        else:
-            xp.multiply(factors, d, out=dsums)
-            passed = self.pass_on(step)
-            if "before" in self.layer.form.known:
-                xp.add(passed, share * d, out=passed)
+    def cell_step(self, chunk: Chunk, step: TimeStep, d: Array, dcells: Maybe, through: Array) -> None:
+        """Write the gradients of one step, from that of its states, where cells go to the next one."""
+        now, inner = step.rows, chunk.inner(step)
+        share = chunk.share[inner]
+        if dcells is not None:
+            self.carried = _joined(dcells[now], self.carried)
+        cell_back(self.xp, d, self.carried, chunk.factors[:, inner], share, self.planes[:, now])
+        self.carried = self.xp.multiply(share, through[inner], out=self.cells[0, : step.width])
+        self.pass_on(now)
 
-    def _kept_back(
-        self, step: TimeStep, d: Array, reset: Array, factors: Array, straight: Array, dsums: Array
+    def step(self, chunk: Chunk, step: TimeStep, d: Array) -> None:
+        """Write the gradients of one step, from that of its states."""
+        now, inner = step.rows, chunk.inner(step)
+        factors, dsums = chunk.factors[:, inner], self.planes[:, now]
+        if self.has_second:
+            self._kept_step(now, d, chunk.gates[1, inner], factors, chunk.share[inner], dsums)
+            return
+        self.xp.multiply(factors, d, out=dsums)
+        passed = self.pass_on(now)
+        if self.goes_straight:
+            self.xp.add(passed, chunk.share[inner] * d, out=passed)
+
+    def _kept_step(
+        self, now: slice, d: Array, reset: Array, factors: Array, straight: Array, dsums: Array
     ) -> None:
         """One step back through two products: what the reset gate lets through has a gradient of its own."""
-        xp = self.layer.xp
-        dkept, direct = self.cells[:, : step.width]
+        xp = self.xp
+        dkept, direct = self.cells[:, : len(d)]
         xp.multiply(factors[::2], d, out=dsums[::2])
         product(xp, dsums[2], self.layer.weights[1].T, dkept)
         xp.multiply(factors[1], dkept, out=dsums[1])
-        passed = self.pass_on(step)
+        passed = self.pass_on(now)
         xp.multiply(dkept, reset, out=dkept)
         xp.multiply(d, straight, out=direct)
         xp.add(dkept, direct, out=dkept)
@@ -338,23 +389,22 @@ def _run_back(layer: RecurrentLayer, made: RecurrentRun, d: Array, dcells: Maybe
     """All steps back from `d`, the gradient of the states, which is overwritten; `dcells` and `last_cells`,
     those of all cells and of the last ones, come on top of it. All lies step by step.
     """
-    xp, form = layer.xp, layer.form
-    layout = form.cell.layout
+    xp, layout = layer.xp, layer.form.cell.layout
     slopes = None
     if layer.projection is not None:
         slopes = xp.empty_like(made.hidden)
         _projection_slopes(layer.projection)(xp, made.hidden, slopes)
-    back = _Back(layer, len(d), d)
+    back = _Back(layer, len(d), d.dtype)
     back.carried = last_cells
     gates = made.gates if layout.saved else made.hidden
     befores = made.cells if layer.carries_cells else made.hidden
     alone = [getattr(made, name) for name in layout.alone]
-    calls = factor_calls(form)
+    calls = factor_calls(layer.form)
+    carries_cells = layer.carries_cells
     for chunk in chunks(layer.steps, gates, max(len(layout.saved), 1), befores, layer.first_before):
         inputs = [array[chunk.rows] for array in alone]
         known = layer.known(chunk.earlier)
         returned = calls(xp, chunk.gates, chunk.factors, chunk.share, *inputs, *known)
-        through = returned[0] if returned else None
         for step in chunk.steps:
             first = d[step.start : step.start + len(back.passed)]
             xp.add(first, back.passed, out=first)
@@ -362,7 +412,10 @@ def _run_back(layer: RecurrentLayer, made: RecurrentRun, d: Array, dcells: Maybe
             if slopes is not None:
                 xp.multiply(dstate, slopes[step.rows], out=dstate)
                 dstate = product(xp, dstate, layer.weights[1].T)
-            back.step(chunk, step, dstate, dcells, through)
+            if carries_cells:
+                back.cell_step(chunk, step, dstate, dcells, *returned)
+            else:
+                back.step(chunk, step, dstate)
     return back
 
 
@@ -393,9 +446,9 @@ def run_rows(
         if done is not None:
             return done
     found = _run(layer, X, bias)
-    made = {name: found.made[value] for name, value in layer.form.cell.layout.alone.items()}
+    made = {name: found.others[value] for name, value in layer.form.cell.layout.alone.items()}
     if layer.projection is not None:
-        made["inner"] = found.made["hidden"]
+        made["inner"] = found.others["hidden"]
     if layer.carries_cells:
         made["cells"] = layer.steps.by_sequence(made["cells"])
     return RecurrentRun(layer.steps.by_sequence(found.states), found.gates, **made)
@@ -425,8 +478,7 @@ def run_rows_back(
     back = _run_back(layer, made._replace(hidden=hidden, cells=cells), given, own, last_cells)
     weights: list[Maybe] = [None] * len(layer.weights)
     if wants[0]:
-        behind = back.sums[:, layer.columns(back.layout.state)]
-        weights[0] = steps.weight_gradient(ctx, hidden, layer.first_states, behind)
+        weights[0] = steps.weight_gradient(ctx, hidden, layer.first_states, back.behind)
     if len(weights) > 1 and wants[1]:
         weights[1] = _second_weight(ctx, layer, made, made.reset, given, back.sums)
     bias = back.sums.sum(axis=0)
@@ -446,7 +498,7 @@ def _second_weight(
     second = layer.form.cell.layout.second
     if second is not None:
         assert kept is not None
-        return shared_product(ctx, layer.xp, kept.T, sums[:, layer.columns(second[1])])
+        return shared_product(ctx, layer.xp, kept.T, sums[:, layer.columns(second)])
     assert made.inner is not None
     return shared_product(ctx, layer.xp, made.inner.T, projected)
 

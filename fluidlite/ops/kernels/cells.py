@@ -94,6 +94,8 @@ class Layout:
         """Other outputs: array -> value."""
         self.before = before
         """The output that is `before` one step later."""
+        self.carries_cells = before == "cell"
+        """Not the states go to the next step, but values of the cell's own."""
         self.sources = sources
         """The outputs of which others than the cell have gradients."""
         self.state, *others = products.values()

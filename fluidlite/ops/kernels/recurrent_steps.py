@@ -60,7 +60,7 @@ class RecurrentLayer(NamedTuple):
     @property
     def carries_cells(self) -> bool:
         """True if the cell's own value goes to the next step, not the state."""
-        return self.form.cell.layout.before == "cell"
+        return self.form.cell.layout.carries_cells
 
     @property
     def first_before(self) -> Maybe:
@@ -282,7 +282,8 @@ def _run(layer: RecurrentLayer, X: Array, bias: Maybe) -> _Tape:
     xp, steps, form = layer.xp, layer.steps, layer.form
     tape, sums_of_steps = _Tape.empty(layer, len(X), X.dtype), _SumsOfSteps(layer, X, bias)
     layout = form.cell.layout
-    later, first = tape.calls(form), tape.calls(form.first)
+    later = tape.calls(form)
+    first = later if layer.first_before is not None else tape.calls(form.first)
     gate_planes = planes(tape.gates, len(layout.saved)) if layout.saved else None
     hidden = tape.others["hidden"]
     cells = tape.others["cell"] if layer.carries_cells else None

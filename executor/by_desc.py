@@ -39,7 +39,9 @@ class DescribesProgram(Protocol):
 
 class RunsPlans(Protocol):
     place: Place
-    random: Any
+
+    @property
+    def random(self) -> Any: ...
 
     def _run(
         self, program: Program, feed: Any, names: Sequence[str], scope: Scope, return_numpy: bool

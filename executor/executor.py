@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import abc
+import functools
 import os
 import time
 import weakref
@@ -15,11 +15,12 @@ from fluidlite.base import flags
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
 from fluidlite.base.tracebacks import short_tracebacks, shorten
 from fluidlite.base.tracing import tracer
-from fluidlite.executor import serving  # noqa: F401  (declares what `listen_and_serv` does)
 from fluidlite.executor.by_desc import DescRunner, PreparedBlock
 from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.comm.alone import hint_if_alone
+from fluidlite.executor.comm.ops import actions_in
 from fluidlite.executor.compile.pipeline import compile_plan, lower
+from fluidlite.executor.compiled import Compiled
 from fluidlite.executor.datasets import run_from_dataset
 from fluidlite.executor.explain import explain, explain_briefly
 from fluidlite.executor.fast.loops.compiler import is_available
@@ -46,43 +47,12 @@ from fluidlite.profiler import RUN, recorder
 from fluidlite.values.scope import Scope, _switch_scope, global_scope, scope_guard
 from fluidlite.values.tensor import on, rebinds
 
+actions_in("fluidlite.executor.serving")
 # set by `fluidlite-launch --trace`
 if "FLUIDLITE_TRACE" in os.environ:
     start_trace(os.environ.pop("FLUIDLITE_TRACE"), os.environ.pop("FLUIDLITE_TRACE_ROLE", "process"))
 
 __all__ = ["Executor", "_switch_scope", "global_scope", "scope_guard"]
-
-
-class Compiled(abc.ABC):
-    """A program with its way of running, which `Executor.run` takes where it takes a Program."""
-
-    _program: Program  # old programs read it by this name
-    _is_inference: bool
-
-    @property
-    @abc.abstractmethod
-    def _executor(self) -> Any:
-        """The object that runs the program, once it is bound to a scope and a place; None before."""
-
-    @abc.abstractmethod
-    def _run(
-        self,
-        executor: Executor,
-        feed: Any,
-        fetch_list: Any,
-        scope: Any,
-        return_numpy: bool,
-        return_merged: bool,
-    ) -> list[Any]:
-        """One step on `executor`; what is fetched, merged over devices or for each of them."""
-
-    @abc.abstractmethod
-    def _compile(self, scope: Any, place: Any) -> Any:
-        """Bind the program to the scope and the place of its first run."""
-
-    @abc.abstractmethod
-    def _sharing_with(self, first: Any) -> Any:
-        """A copy that has not run yet, with the variables on several devices of `first` unless it is None."""
 
 
 Feed = Mapping[str, Any]
@@ -116,7 +86,6 @@ class Executor(RunSteps):
         super().__init__()
         self.place: Place = _default_place() if place is None else place
         self.xp = array_module(self.place)
-        self.random = np.random.default_rng()
         self._plans = PlanCache(general=self.xp is np)
         # plans and what they stand on hold each other: an executor that nobody has any more takes them along
         weakref.finalize(self, self._plans.clear).atexit = False
@@ -139,8 +108,14 @@ class Executor(RunSteps):
         """An executor whose plans take so many threads."""
         made = Executor(place)
         made.threads, made.switches_blas = threads, switches_blas
-        made.random = made.random if random is None else random
+        if random is not None:
+            made.random = random
         return made
+
+    @functools.cached_property
+    def random(self) -> np.random.Generator:
+        """The generator of ops without a seed, made when the first of them runs: start-up time."""
+        return np.random.default_rng()
 
     def close(self) -> None:
         """End the job: parameter servers are told, and this executor runs nothing any more."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.comm.ops import ACTIONS
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.warned import warn_user
@@ -62,14 +61,14 @@ def repeatable(ops: Sequence[Operator]) -> list[Operator]:
     """The ops that a search may run once more: all of a program that talks to nobody. Of another one those of
     the forward and backward pass that need no answer of other processes; nothing is sent twice.
     """
-    if not any(op.type in ACTIONS for op in ops):
+    if not any(op.communicates is not None for op in ops):
         return list(ops)
     found: list[Operator] = []
     unknown: set[str] = set()
     for op in ops:
         if op.role & (OpRole.Optimize | OpRole.LRSched):
             break
-        if op.type in ACTIONS:
+        if op.communicates is not None:
             # what is reduced in place keeps this process's own value
             unknown.update(set(op.output_arg_names) - set(op.input_arg_names))
         elif unknown.isdisjoint(op.input_arg_names):

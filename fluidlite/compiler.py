@@ -23,10 +23,11 @@ from fluidlite.compat.graph import ProgramGraph
 from fluidlite.compat.inference.config import AnalysisConfig, NativeConfig
 from fluidlite.compat.inference.predictor import create_paddle_predictor
 from fluidlite.debugger import draw_block_graphviz
+from fluidlite.executor.compiled import Compiled
 from fluidlite.executor.devices.batches import fed_variable
 from fluidlite.executor.devices.by_hand import DeviceSteps
 from fluidlite.executor.devices.data_parallel import Runner, RunOptions
-from fluidlite.executor.executor import Compiled, merge_feed_list
+from fluidlite.executor.executor import merge_feed_list
 from fluidlite.executor.fetching import split_fetches
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_VAR_ATTR, OpRole

@@ -12,14 +12,14 @@ import contextlib
 import functools
 import json
 import os
-import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from fluidlite.base.cells import table_cell
 from fluidlite.base.imported_names import imported_names
@@ -118,7 +118,7 @@ class ProfileRow:
         self.total = sum(seconds)
         self.first = seconds[0]
         later = seconds[1:] or seconds
-        self.median = statistics.median(later)
+        self.median = float(np.median(later))
         self.mean = sum(later) / len(later)
         self.low = min(later)
         self.high = max(later)
@@ -345,6 +345,8 @@ def trace_of(events: list[TimedOp]) -> dict[str, Any]:
 
 def write_whole(path: str, content: bytes) -> None:
     """Write a file, or leave what is there: one that is cut off cannot be opened."""
+    import tempfile  # start-up time
+
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=folder)

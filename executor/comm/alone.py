@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable
 
 from fluidlite.base.mpi_start import LAUNCHED
-from fluidlite.executor.comm.ops import ACTIONS
 from fluidlite.executor.comm.session import current
 from fluidlite.executor.comm.transports import has_session
 from fluidlite.ir.operator import Operator, OpRole
@@ -23,7 +22,8 @@ def hint_if_alone(ops: Iterable[Operator]) -> None:
     if not count or current() is not None or has_session():
         return
     listed = list(ops)
-    if not any(op.role & OpRole.Optimize for op in listed) or any(op.type in ACTIONS for op in listed):
+    trains = any(op.role & OpRole.Optimize for op in listed)
+    if not trains or any(op.communicates is not None for op in listed):
         return
     del os.environ[LAUNCHED]
     sys.stderr.write(

@@ -1,11 +1,14 @@
 """The table of what each op that communicates does, and the kernel that all of them share.
 
-`ring_ops`, `server_ops` and, for `listen_and_serv`, `fluidlite.executor.serving` fill the table.
+Modules that are named by `actions_in` fill the table; they are imported when the first op that communicates
+runs, because most programs have none.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -17,12 +20,13 @@ from fluidlite.executor.comm.session import Session
 from fluidlite.executor.comm.transports import find_session, single_session
 from fluidlite.ir.operator import Operator
 
-__all__ = ["ACTIONS", "Action", "SlotValues", "action", "arguments_of", "carry_out", "session_for"]
+__all__ = ["Action", "SlotValues", "action", "actions_in", "arguments_of", "carry_out", "session_for"]
 
 SlotValues: TypeAlias = "Mapping[str, list[Any]]"
 Action: TypeAlias = "Callable[[Session, Any, SlotValues], dict[str, list[Any]]]"
 
-ACTIONS: dict[str, Action] = {}
+_ACTIONS: dict[str, Action] = {}
+_HOMES: list[str] = []
 
 
 def action(*types: str) -> Callable[[Action], Action]:
@@ -31,10 +35,22 @@ def action(*types: str) -> Callable[[Action], Action]:
     """
 
     def declare(function: Action) -> Action:
-        ACTIONS.update(dict.fromkeys(types, function))
+        _ACTIONS.update(dict.fromkeys(types, function))
         return function
 
     return declare
+
+
+def actions_in(*modules: str) -> None:
+    """Name the modules that declare actions when they are imported."""
+    _HOMES.extend(modules)
+
+
+@functools.cache  # two threads at once both import, and find the same
+def _actions() -> Mapping[str, Action]:
+    for module in _HOMES:
+        importlib.import_module(module)
+    return _ACTIONS
 
 
 def arguments_of(definition: Op) -> tuple[Argument, ...]:
@@ -46,7 +62,8 @@ def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
     """The kernel of every op that communicates: run it through the session of this thread or process."""
     op: Operator = ctx.op
     session = session_for(op)
-    if op.type not in ACTIONS:
+    act = _actions().get(op.type)
+    if act is None:
         raise CommunicatorError(
             f"op {op.type!r} cannot be run by {type(session).__name__}\n  built at {op.where}"
         )
@@ -59,7 +76,7 @@ def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
         op.communicates is not None and op.communicates.is_served and op.communicates is not CommKind.SERVE
     )
     with session.turn if takes_turn else contextlib.nullcontext(), session.running(op):
-        found = ACTIONS[op.type](session, ctx, values)
+        found = act(session, ctx, values)
     return {slot: items if outputs[slot].many else items[0] for slot, items in found.items()}
 
 

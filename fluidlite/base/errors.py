@@ -29,7 +29,6 @@ FluidWarning                 a UserWarning: what runs as 1.8.5 runs it, and is h
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Iterable
 from typing import Any
@@ -225,5 +224,7 @@ def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """A suffix such as "; did you mean 'fc_0.w_0'?", or "" when nothing known is as near to `name` as
     `cutoff`.
     """
+    import difflib  # start-up time
+
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""

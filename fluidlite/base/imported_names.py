@@ -300,7 +300,9 @@ def imported_names(
 
     def read(name: str) -> Any:
         if name not in names:
-            raise AttributeError(f"module {door!r} has no attribute {name!r}{did_you_mean(name, names)}")
+            # `__path__` and its kin are asked for by imports, which read no message
+            near = "" if name.startswith("__") else did_you_mean(name, names)
+            raise AttributeError(f"module {door!r} has no attribute {name!r}{near}")
         if name in _HOME_OF:
             module, attribute = _HOME_OF[name]
             return getattr(importlib.import_module(module), attribute)

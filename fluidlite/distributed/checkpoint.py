@@ -32,7 +32,7 @@ from fluidlite.executor.comm.server.state import (
     restore_random,
     state_names,
 )
-from fluidlite.executor.executor import Compiled
+from fluidlite.executor.compiled import Compiled
 from fluidlite.ir.program import Program
 from fluidlite.saving.distributed import COUNTER, held_by_server, is_server
 from fluidlite.saving.variables import check_shape, get_program_persistable_vars, put_values, valid_program

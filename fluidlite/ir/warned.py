@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 from fluidlite.base.errors import FluidWarning
@@ -30,6 +29,11 @@ def warn_user(text: str, where: Where | None = None, category: type[Warning] = F
 
 def warn_near_miss(owner: str, name: str, known: Iterable[str]) -> None:
     """Warn of an attribute that `owner` lacks and whose name is nearly that of one that it has."""
-    near = get_close_matches(name, [word for word in known if not word.startswith("_")], n=1, cutoff=0.85)
-    if near and not name.startswith("_"):
+    words = [word for word in known if not word.startswith("_")]
+    if not words or name.startswith("_"):
+        return
+    from difflib import get_close_matches  # start-up time
+
+    near = get_close_matches(name, words, n=1, cutoff=0.85)
+    if near:
         warn_user(f"{owner} has no {name!r}: nothing reads it; did you mean {near[0]!r}?")

@@ -8,10 +8,12 @@ import itertools
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fluidlite.reading.queues import prefetched
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = [
     "ComposeNotAligned",
@@ -121,6 +123,8 @@ def xmap_readers(
     """
 
     def mapped() -> Iterator[Any]:
+        from concurrent.futures import ThreadPoolExecutor  # start-up time
+
         with ThreadPoolExecutor(process_num, thread_name_prefix="fluidlite-xmap") as pool:
             waiting: deque[Future[Any]] = deque()
             try:
@@ -139,6 +143,8 @@ def xmap_readers(
 
 
 def _next_result(waiting: deque[Future[Any]], order: bool) -> Any:
+    from concurrent.futures import FIRST_COMPLETED, wait  # start-up time
+
     if order:
         return waiting.popleft().result()
     done = next(iter(wait(waiting, return_when=FIRST_COMPLETED).done))

@@ -5,8 +5,6 @@ values.
 from __future__ import annotations
 
 import functools
-import shutil
-import subprocess
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -105,6 +103,9 @@ def read_file(path: str, command: str, kinds: Sequence[str], texts: int = 0) -> 
 
     FormatError names the line that is not as it should be, RuntimeError the command that failed.
     """
+    import shutil  # start-up time
+    import subprocess
+
     bash = shutil.which("bash")
     # without pipefail, of `a | b` only the end of b is heard of
     words: str | list[str] = command if bash is None else [bash, "-o", "pipefail", "-c", command]

@@ -13,7 +13,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet, MissingFileError, UninitializedError
 from fluidlite.base.place import CUDAPlace, array_module
 from fluidlite.base.tracebacks import short_tracebacks
-from fluidlite.executor.executor import Compiled
+from fluidlite.executor.compiled import Compiled
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Parameter, Variable, refuse_part
 from fluidlite.ir.warned import warn_user

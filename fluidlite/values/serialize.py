@@ -14,11 +14,9 @@ import io
 import os
 import pathlib
 import re
-import shutil
 import stat
 import struct
 import time
-import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -285,7 +283,7 @@ def is_unfinished(name: str) -> bool:
 def _beside(folder: pathlib.Path, name: str) -> pathlib.Path:
     """A hidden name that nobody else uses."""
     # in the same folder, because a rename across file systems is a copy; names have 255 bytes at most
-    return folder / f".{name[:100]}.{uuid.uuid4().hex}.tmp"
+    return folder / f".{name[:100]}.{os.urandom(16).hex()}.tmp"
 
 
 @contextlib.contextmanager
@@ -355,7 +353,7 @@ def _sweep(folder: pathlib.Path) -> None:
             if entry.name.endswith(".tmp") and is_unfinished(entry.name):
                 path = pathlib.Path(entry.path)
                 with contextlib.suppress(OSError), _locked(path):
-                    shutil.rmtree(path) if entry.is_dir(follow_symlinks=False) else path.unlink()
+                    _remove_tree(path) if entry.is_dir(follow_symlinks=False) else path.unlink()
 
 
 def _write(path: pathlib.Path, chunks: Iterable[Piece], is_synced: bool = False) -> None:
@@ -449,6 +447,13 @@ def _waiting(folder: pathlib.Path, label: str) -> pathlib.Path:
     return folder / f".{label[:100]}.saved"
 
 
+def _remove_tree(folder: pathlib.Path) -> None:
+    """Remove a folder and all that can be removed of what is in it."""
+    import shutil  # start-up time
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _put_in_place(waiting: pathlib.Path, target: pathlib.Path) -> None:
     for root, _, names in os.walk(waiting):
         place = target / os.path.relpath(root, waiting)
@@ -456,7 +461,7 @@ def _put_in_place(waiting: pathlib.Path, target: pathlib.Path) -> None:
         for name in names:
             with contextlib.suppress(FileNotFoundError):  # another process has moved it
                 os.replace(os.path.join(root, name), place / name)
-    shutil.rmtree(waiting, ignore_errors=True)
+    _remove_tree(waiting)
 
 
 def _check_links(waiting: pathlib.Path, target: pathlib.Path) -> None:
@@ -517,4 +522,4 @@ def write_folder(folder: str | os.PathLike[str], label: str = "files") -> Iterat
                 yield files
                 files.move_to(target)
         finally:
-            shutil.rmtree(staging, ignore_errors=True)
+            _remove_tree(staging)

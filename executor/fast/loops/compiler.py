@@ -18,7 +18,6 @@ import importlib.util
 import os
 import queue
 import stat
-import tempfile
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -350,6 +349,8 @@ def _read(name: str) -> bytes | None:
 
 def _write(name: str, code: bytes) -> None:
     """Keep an object file; whole or not at all, and no matter if it fails."""
+    import tempfile  # start-up time
+
     folder = _folder()
     if folder is None:
         return

@@ -142,7 +142,7 @@ def test_gradients_are_those_of_the_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tanh", "relu"])
-@pytest.mark.parametrize("unit", [gated_cells.RESET_AFTER, gated_cells.SIMPLE, gated_cells.PROJECTION])
+@pytest.mark.parametrize("unit", [gated_cells.RESET_AFTER, gated_cells.SIMPLE])
 def test_a_form_needs_no_value_that_is_lost(unit: StepCell, kind: str) -> None:
     """Gradients read what a run forward keeps: a form that needs more is an error when it is made."""
     form = unit.form(activation=kind, gate_activation="sigmoid", clip=0.5)

@@ -43,7 +43,7 @@ class _ProjectedSteps(GatedSteps):
             out = a.at("%Hidden", step.row(row) * width)
             with a.units(width, self.form.is_state_masked) as unit:
                 given = {"x": a.load(sums, unit.index)}
-                (state,) = cell_lanes(a.code, self.form.projection.forward, given, ["state"])
+                (state,) = cell_lanes(a.code, self.form.projection.forward, given, ["hidden"])
                 a.store(state, out, unit.index)
 
     def back_rows(self, step: StepCode, following: Scalar) -> None:
@@ -64,7 +64,7 @@ class _ProjectedSteps(GatedSteps):
         with a.units(width, self.form.is_state_masked) as unit:
             at = own + unit.index
             d = a.load("%D", at) + self.passed(row, unit.index, following)
-            given = {"state": a.load("%Hidden", at), incoming("state"): d}
+            given = {"hidden": a.load("%Hidden", at), incoming("hidden"): d}
             (found,) = cell_lanes(a.code, back, given, [gradient("x")])
             a.store(found, inner, unit.index)
             a.store(a.load(before, unit.index), "%Earlier", at)

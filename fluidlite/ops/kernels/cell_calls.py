@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fluidlite.ops.kernels.activations import expanded, lines_in_place, reads_once
 from fluidlite.ops.kernels.cells import CellSteps
 from fluidlite.ops.kernels.scalar import FUNCTIONS, PREDICATES, ExprNode, Ref
-from fluidlite.ops.kernels.scalar_steps import Operand
+from fluidlite.ops.kernels.scalar_steps import Operand, ScalarSteps
 
 __all__ = ["ArrayPart", "cell_calls", "in_planes"]
 
@@ -75,51 +75,29 @@ def _is_whole(node: ExprNode) -> bool:
     return expanded(*node.parts) is not None
 
 
-class _StepOrder:
-    """The order of the steps that lead to some values.
+def _in_order(steps: ScalarSteps, ends: Sequence[Operand], parts: Mapping[Operand, ArrayPart]) -> list[int]:
+    """The steps that lead to some values.
 
-    Activations of one level go before what reads them, those of one kind and of neighbours together;
-    arithmetic waits until its value is read. So one call can do for activations of several planes.
+    Activations of one level, which is the number of those behind one another, go together, those of one kind
+    and of neighbours after each other: one call can do for several planes. Arithmetic that leads to none of
+    them leaves its room to others until the end.
     """
-
-    def __init__(self, steps: CellSteps, ends: Sequence[Operand], parts: Mapping[Operand, ArrayPart]) -> None:
-        self.nodes = steps.steps.nodes
-        self.parts = parts
-        self.needed = steps.steps.needed_by(ends, parts)
-        self.levels: dict[int, int] = {}
-        """For each step the number of activations, one behind the other, that lead to it."""
-        for index in self.needed:
-            behind = [self.levels.get(item.index, 0) for item in self._steps_before(index)]
-            self.levels[index] = max(behind, default=0) + _is_whole(self.nodes[index])
-        self._delay()
-        self.read = {item.index for index in self.needed for item in self._steps_before(index)}
-        self.indices = sorted(self.needed, key=self._key)
-
-    def _steps_before(self, index: int) -> list[Ref]:
-        return [item for item in self.nodes[index].operands if isinstance(item, Ref)]
-
-    def _delay(self) -> None:
-        latest = dict.fromkeys(self.needed, max(self.levels.values(), default=0))
-        for index in reversed(self.needed):
-            reached = latest[index]
-            if _is_whole(self.nodes[index]):
-                reached = self.levels[index] - 1
-            else:
-                self.levels[index] = reached
-            for item in self._steps_before(index):
-                if item.index in latest:
-                    latest[item.index] = min(latest[item.index], reached)
-
-    def _key(self, index: int) -> tuple[Any, ...]:
-        node = self.nodes[index]
-        level = self.levels[index]
+    needed = steps.needed_by(ends, parts)
+    read = [item for index in needed if _is_whole(steps.nodes[index]) for item in steps.nodes[index].operands]
+    early = set(steps.needed_by(read, parts))
+    levels: dict[Operand, int] = {}
+    keys: dict[int, tuple[Any, ...]] = {}
+    for index in needed:
+        node = steps.nodes[index]
+        level = max((levels.get(operand, 0) for operand in node.operands), default=0)
+        keys[index] = level if index in early else len(needed), 0, "", index
         if _is_whole(node):
-            part = self.parts.get(node.operands[0])
-            plane = None if part is None else part.plane
-            return level, 0, node.function, index if plane is None else plane
-        # what neither needs another step nor is needed by one leaves its room to others until the end
-        can_wait = index not in self.read and not self._steps_before(index)
-        return level, 2 if can_wait else 1, "", index
+            part = parts.get(node.operands[0])
+            plane = index if part is None or part.plane is None else part.plane
+            keys[index] = level, 1, node.function, plane
+            level += 1
+        levels[Ref(index)] = level
+    return sorted(keys, key=keys.__getitem__)
 
 
 class _CellText:
@@ -148,7 +126,7 @@ class _CellText:
         """The parts of arrays that lines read."""
         self.scratch: list[ArrayPart] = []
         ends = [self.values[name] for name in (*writes, *returned)]
-        self.order = _StepOrder(steps, ends, self.parts).indices
+        self.order = _in_order(steps.steps, ends, self.parts)
         self._note_uses(ends)
         held = set(writes.values())
         self.occupants = {part: value for value, part in self.parts.items() if part in held}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fluidlite.ops.kernels.cells import CellForm, Layout, StepCell
 
-__all__ = ["GRU", "LSTM", "PROJECTION", "RESET_AFTER", "SIMPLE", "gru_form", "lstm_form"]
+__all__ = ["GRU", "LSTM", "RESET_AFTER", "SIMPLE", "gru_form", "lstm_form", "simple_form"]
 
 LSTM = StepCell(
     "x_candidate x_entry x_forget x_output | before=0 of_entry=0 of_forget=0 of_output=0 clip -> "
@@ -28,12 +28,6 @@ LSTM = StepCell(
     ),
 )
 """A long short-term memory; `of_...` are peephole weights."""
-PROJECTION = StepCell(
-    "x | clip -> state",
-    "state = bounded(activation(x), clip)",
-    Layout(products={"hidden": (0, 1)}, entries=0, sources=("state",)),
-)
-"""From the product with the hidden state of such a memory to the state that its recurrence reads."""
 GRU = StepCell(
     "x_update x_reset x_candidate | before=0 origin_mode -> update reset kept candidate hidden",
     """
@@ -70,7 +64,12 @@ RESET_AFTER = StepCell(
     Layout(products={"hidden": (1, 4)}, entries=3, saved=("candidate", "reset", "update", "inner")),
 )
 """The one of the op `rnn`: its reset gate comes after the product, and `inner` is the candidate's part."""
-SIMPLE = StepCell("x | -> hidden", "hidden = activation(x)", Layout(products={"hidden": (0, 1)}, entries=1))
+SIMPLE = StepCell(
+    "x | clip=0 -> hidden",
+    "hidden = bounded(activation(x), clip)",
+    Layout(products={"hidden": (0, 1)}, entries=1),
+)
+"""A product and an activation: a simple recurrence, or what projects the states of a memory."""
 
 
 def lstm_form(
@@ -94,3 +93,8 @@ def lstm_form(
 def gru_form(gate: str, candidate: str, origin_mode: bool) -> CellForm:
     """A gated recurrent unit with these activations."""
     return GRU.form(gate_activation=gate, activation=candidate, origin_mode=origin_mode)
+
+
+def simple_form(activation: str, clip: float = 0.0) -> CellForm:
+    """An activation, and a bound behind it (0: none)."""
+    return SIMPLE.form(activation=activation, clip=clip)

@@ -170,21 +170,6 @@ def factor_calls(form: CellForm) -> Callable[..., Any]:
     return cell_calls(CellSteps(back.steps, values), parameters, reads, writes, returned)
 
 
-@functools.cache
-def _projection_calls(form: CellForm) -> Callable[..., Any]:
-    state = ArrayPart("state")
-    return cell_calls(form.forward, ("state",), {"x": state}, {"state": state})
-
-
-@functools.cache
-def _projection_slopes(form: CellForm) -> Callable[..., Any]:
-    back = form.back(is_flat=True)
-    steps = CellSteps(back.steps, {gradient("x"): back.only_factor("x")[1]})
-    return cell_calls(
-        steps, ("state", "out"), {"state": ArrayPart("state")}, {gradient("x"): ArrayPart("out")}
-    )
-
-
 # ---------------------------------------------------------------------- step by step, forward
 class _Sums(NamedTuple):
     """The sums of one step [planes, n, size], and those of them to which the first product adds, to which
@@ -303,8 +288,8 @@ def _run(layer: RecurrentLayer, X: Array, bias: Maybe) -> _Tape:
                 xp.add(sums.second, hidden[now], out=sums.second)
             calls(xp, entry, sums.all, *[array[now] for array in arrays], *known)
         if layer.projection is not None:
-            product(xp, hidden[now], layer.weights[1], tape.states[now])
-            _projection_calls(layer.projection)(xp, tape.states[now])
+            state = product(xp, hidden[now], layer.weights[1], tape.states[now])
+            forward_calls(layer.projection)(xp, None, state[None], state)
         if gate_planes is not None:
             gate_planes[:, now] = sums.all
     return tape
@@ -394,7 +379,7 @@ def _run_back(layer: RecurrentLayer, made: RecurrentRun, d: Array, dcells: Maybe
     slopes = None
     if layer.projection is not None:
         slopes = xp.empty_like(made.hidden)
-        _projection_slopes(layer.projection)(xp, made.hidden, slopes)
+        factor_calls(layer.projection)(xp, made.hidden[None], slopes[None], None)
     back = _Back(layer, len(d), d.dtype)
     back.carried = last_cells
     gates = made.gates if layout.saved else made.hidden

@@ -15,7 +15,7 @@ from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.activations import ACTIVATIONS, activation
 from fluidlite.ops.kernels.cells import CellForm
-from fluidlite.ops.kernels.gated_cells import PROJECTION, lstm_form
+from fluidlite.ops.kernels.gated_cells import lstm_form, simple_form
 from fluidlite.ops.kernels.recurrence import TimeSteps, steps_of
 from fluidlite.ops.kernels.recurrent_steps import RecurrentLayer, RecurrentRun, run_rows, run_rows_back
 from fluidlite.ops.signatures import with_attrs
@@ -87,7 +87,7 @@ def _projection(op: str, attrs: Mapping[str, Any]) -> CellForm:
     # proj_activation only says whether there is one
     linear = attrs["proj_activation"] == "identity"
     name = "identity" if linear else attrs["cell_activation"]
-    return PROJECTION.form(activation=activation(op, name).name, clip=attrs["proj_clip"])
+    return simple_form(activation(op, name).name, attrs["proj_clip"])
 
 
 def _gate_bias(layer: RecurrentLayer, Bias: Array) -> Array:

@@ -22,7 +22,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
 from fluidlite.ops.kernels.cells import CellForm
-from fluidlite.ops.kernels.gated_cells import RESET_AFTER, SIMPLE, lstm_form
+from fluidlite.ops.kernels.gated_cells import RESET_AFTER, lstm_form, simple_form
 from fluidlite.ops.kernels.last_run import last_run
 from fluidlite.ops.kernels.numbers import check_lengths
 from fluidlite.ops.kernels.products import shared_product
@@ -41,7 +41,7 @@ def _form(mode: str) -> CellForm:
         return lstm_form()
     if mode == "GRU":
         return RESET_AFTER.form(gate_activation="sigmoid", activation="tanh")
-    return SIMPLE.form(activation=mode.removeprefix("RNN_").lower())
+    return simple_form(mode.removeprefix("RNN_").lower())
 
 
 rnn = Op(

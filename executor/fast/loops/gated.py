@@ -200,7 +200,7 @@ class GatedSteps:
     ) -> dict[str, Vector]:
         """The sums that a product leads to, of which each has an input, a bias, or both."""
         a = self.a
-        first, last = list(self.layout.products.values())[number]
+        first, last = self.layout.ranges[number]
         found = {}
         for name in self.form.cell.stages[number].sums:
             plane = self.cell.once.index(name)

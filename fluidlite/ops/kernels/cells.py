@@ -98,11 +98,13 @@ class Layout:
         """Not the states go to the next step, but values of the cell's own."""
         self.sources = sources
         """The outputs of which others than the cell have gradients."""
-        self.state, *others = products.values()
+        self.ranges = list(products.values())
+        """Those of the products."""
+        self.state = self.ranges[0]
         """The range of the product with the state before."""
-        self.second = others[0] if others else None
+        self.second = self.ranges[1] if len(self.ranges) > 1 else None
         """That of the product that waits for an output of the step."""
-        self.between = [*products, None][1]
+        self.between = list(products)[1] if len(products) > 1 else None
         """The output that it waits for."""
 
 

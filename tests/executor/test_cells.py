@@ -6,7 +6,10 @@ give the same then, and gradients must be those of the new text.
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import pathlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -148,3 +151,113 @@ def test_a_form_needs_no_value_that_is_lost(unit: StepCell, kind: str) -> None:
     form = unit.form(activation=kind, gate_activation="sigmoid", clip=0.5)
     steps = form.back().whole()
     assert not set(unit.once) & {operand for node in steps.steps.nodes for operand in node.operands}
+
+
+# ---------------------------------------------------------------------- all ops, and no other text
+def gated(x: Any, gates: int) -> Any:
+    return layers.fc(
+        x, gates * SIZE, num_flatten_dims=len(x.shape) - 1, param_attr=attr(3), bias_attr=attr(4)
+    )
+
+
+def lstm_unit_op(x: Any) -> Any:
+    block = fluid.default_main_program().global_block()
+    hidden, cell = (block.create_var(name=name, dtype="float32") for name in ("hidden", "cell"))
+    inputs = {"X": gated(x, 4), "C_prev": gated(x, 1)}
+    block.append_op("lstm_unit", inputs=inputs, outputs={"C": cell, "H": hidden}, attrs={"forget_bias": 0.0})
+    return hidden
+
+
+def batched_lstm(x: Any) -> Any:
+    steps = layers.reshape(x, [2, -1, SIZE])
+    zeros = [layers.fill_constant([1, len(LENGTHS), SIZE], "float32", 0.0) for _ in range(2)]
+    return layers.lstm(steps, *zeros, 2, SIZE, 1, default_initializer=attr(5).initializer)[0]
+
+
+OPS: dict[str, tuple[str, StepCell, Callable[[Any], Any]]] = {
+    "lstm": ("LSTM", LSTM, lambda x: lstm(layers.lod_reset(gated(x, 4), target_lod=[0, 3, 8]))),
+    "lstmp": (
+        "LSTM",
+        LSTM,
+        lambda x: layers.dynamic_lstmp(
+            layers.lod_reset(gated(x, 4), target_lod=[0, 3, 8]), 4 * SIZE, 3, param_attr=attr(6)
+        )[0],
+    ),
+    "cudnn_lstm": ("LSTM", LSTM, batched_lstm),
+    "lstm_unit": ("LSTM", LSTM, lstm_unit_op),
+    "gru": ("GRU", GRU, lambda x: gru(layers.lod_reset(gated(x, 3), target_lod=[0, 3, 8]))),
+    "gru_unit": (
+        "GRU",
+        GRU,
+        lambda x: layers.gru_unit(gated(x, 3), gated(x, 1), 3 * SIZE, param_attr=attr(7))[0],
+    ),
+}
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_one_text_changes_each_op(op: str) -> None:
+    """An op with arithmetic of its own would give what it gave before."""
+    name, cell, build = OPS[op]
+    out = build(fluid.data("x", [2 * len(LENGTHS), SIZE]))
+    assert op in {each.type for each in fluid.default_main_program().global_block().ops}
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    feed = {"x": np.random.default_rng(0).normal(0, 0.7, (2 * len(LENGTHS), SIZE)).astype("float32")}
+    plain = exe.run(feed=feed, fetch_list=[out], return_numpy=False)
+    with replaced(name, cell):
+        changed = exe.run(feed=feed, fetch_list=[out], return_numpy=False)
+    assert abs(np.array(changed[0]) - np.array(plain[0])).max() > 1e-3
+
+
+ROOT = pathlib.Path(fluid.__file__).parents[1]
+STEPS = re.compile(r"\.(recurrence|recurrent_steps|gated_cells|cells|cell_lanes|cell_text|gated)$")
+"""The modules by which others go through steps."""
+ACTIVATIONS = re.compile(r"\b(tanh|tanhf|exp|expf|expm1|sigmoid|relu|maximum|fmax)\(")
+# attention has a softmax of its own, behind a relu
+OTHERS = {"fluidlite/ops/neural/fused_inference.py": {"exp", "maximum"}}
+
+
+def activations_of(text: str) -> set[str]:
+    """The activations that code calls, or that texts of code in it do."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [each for each in body if not is_text(each)] or [ast.Pass()]  # type: ignore[attr-defined]
+    return set(ACTIVATIONS.findall(ast.unparse(tree)))
+
+
+def is_text(statement: ast.stmt) -> bool:
+    """True for a docstring."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def goes_through_steps(text: str) -> bool:
+    imported = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    return any(STEPS.search(f"{node.module}") for node in imported)
+
+
+def test_no_other_module_spells_gates() -> None:
+    """Each gate has an activation, so a cell that is written by hand calls one."""
+    found, seen = {}, 0
+    for folder in ("fluidlite", "executor"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text(encoding="utf8")
+            if goes_through_steps(text):
+                seen += 1
+                name = str(path.relative_to(ROOT))
+                found[name] = activations_of(text) - OTHERS.get(name, set())
+    for path in (ROOT / "executor" / "cuda").glob("*.cu"):
+        text = path.read_text(encoding="utf8")
+        if "steps_of(" in text:
+            seen += 1
+            found[path.name] = set(ACTIVATIONS.findall(text))
+    assert seen >= 12
+    assert not {name: calls for name, calls in found.items() if calls}
+
+
+def test_gates_by_hand_are_seen() -> None:
+    by_hand = "from fluidlite.ops.kernels.recurrence import planes\nxp.tanh(gates, out=gates)"
+    assert goes_through_steps(by_hand) and activations_of(by_hand) == {"tanh"}
+    assert activations_of("text = 'const S a = tanh(x);'") == {"tanh"}
+    assert not activations_of('def f():\n    """As tanh(x)."""')

@@ -78,6 +78,7 @@ class DeviceRecurrences(CompiledSteps):
         if not layer.carries_cells:
             return RecurrentBack(sums, bias, earlier, first_states=first, second=second)
         if layer.peepholes is not None:
+            assert run.cells is not None
             bias = weight_sums(layer, bias, sums, {"cell": run.cells, "before": second})
         return RecurrentBack(sums, bias, earlier, first_cells=first)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fluidlite.ops.kernels.cells import CellForm, Layout, StepCell
 
 __all__ = ["GRU", "LSTM", "RESET_AFTER", "SIMPLE", "gru_form", "lstm_form", "simple_form"]
@@ -73,21 +75,14 @@ SIMPLE = StepCell(
 
 
 def lstm_form(
-    gate: str = "sigmoid",
-    state: str = "tanh",
-    candidate: str = "tanh",
-    clip: float = 0.0,
-    has_peepholes: bool = False,
+    activations: Sequence[str] = ("sigmoid", "tanh", "tanh"), clip: float = 0.0, has_peepholes: bool = False
 ) -> CellForm:
-    """A long short-term memory with these activations, and a bound on its cells (0: none)."""
+    """A long short-term memory with activations of gates, cell and candidate, and a bound on its cells (0:
+    none).
+    """
+    names = ("gate_activation", "cell_activation", "candidate_activation")
     absent = () if has_peepholes else ("of_entry", "of_forget", "of_output")
-    return LSTM.form(
-        gate_activation=gate,
-        cell_activation=state,
-        candidate_activation=candidate,
-        clip=clip,
-        **dict.fromkeys(absent),
-    )
+    return LSTM.form(clip=clip, **dict(zip(names, activations, strict=True)), **dict.fromkeys(absent))
 
 
 def gru_form(gate: str, candidate: str, origin_mode: bool) -> CellForm:

@@ -161,8 +161,12 @@ class TimeSteps:
             raise ShapeError(f"the initial state has {len(state)} rows for {len(self.order)} sequences")
         return None if state is None else take_rows(self.xp, state, self.order)
 
-    def initial_gradient(self, d: Array, state: Array) -> Array:
-        """The gradient of an initial state, from that of its first rows in the order of `initial`."""
+    def initial_gradient(self, d: Array | None, state: Array | None) -> Array | None:
+        """The gradient of an initial state, where there is one, from that of its first rows in the order of
+        `initial`.
+        """
+        if d is None or state is None:
+            return None
         out = self.xp.zeros_like(state)
         out[self.xp.asarray(self.order[: len(d)])] = d
         return out

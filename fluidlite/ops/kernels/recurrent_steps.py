@@ -383,7 +383,7 @@ def _run_back(layer: RecurrentLayer, made: RecurrentRun, d: Array, dcells: Maybe
     back = _Back(layer, len(d), d.dtype)
     back.carried = last_cells
     gates = made.gates if layout.saved else made.hidden
-    befores = made.cells if layer.carries_cells else made.hidden
+    befores = made.hidden if made.cells is None else made.cells
     alone = [getattr(made, name) for name in layout.alone]
     calls = factor_calls(layer.form)
     carries_cells = layer.carries_cells
@@ -469,6 +469,7 @@ def run_rows_back(
         weights[1] = _second_weight(ctx, layer, made, made.reset, given, back.sums)
     bias = back.sums.sum(axis=0)
     if layer.peepholes is not None:
+        assert cells is not None
         befores = steps.earlier(cells, layer.first_cells)
         bias = weight_sums(layer, bias, back.sums, {"cell": cells, "before": befores})
     first_cells = back.carried
@@ -485,7 +486,7 @@ def _second_weight(
     if second is not None:
         assert kept is not None
         return shared_product(ctx, layer.xp, kept.T, sums[:, layer.columns(second)])
-    assert made.inner is not None
+    assert made.inner is not None and projected is not None
     return shared_product(ctx, layer.xp, made.inner.T, projected)
 
 

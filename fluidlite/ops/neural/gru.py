@@ -109,7 +109,7 @@ def _(
     activation: str,
     gate_activation: str,
     origin_mode: bool,
-) -> tuple[Array, Array, Array | None, WithLod]:
+) -> tuple[Array, Maybe, Maybe, WithLod]:
     steps = steps_of("gru", "Input", xp, Input_lod, len(Input), is_reverse)
     layer = _layer("gru", steps, Weight, steps.initial(H0), gate_activation, activation, origin_mode)
     made = run_rows(ctx, layer, Input, _gate_bias(Bias), fixed=_fixed(ctx))
@@ -143,7 +143,7 @@ def _(
     found = run_rows_back(ctx, layer, made, dHidden, wants=["Weight@GRAD" in wants] * 2)
     return (
         found.sums if "Input@GRAD" in wants else None,
-        None if H0 is None else steps.initial_gradient(found.first_states, H0),
+        steps.initial_gradient(found.first_states, H0),
         _weight_gradient(xp, found, Weight),
         None if Bias is None else found.bias.reshape(Bias.shape),
     )
@@ -196,7 +196,7 @@ def _(
     activation: int,
     gate_activation: int,
     origin_mode: bool,
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Maybe, Array]:
     steps = single_step(xp, len(Input))
     kinds = _name(gate_activation), _name(activation)
     layer = _layer("gru_unit", steps, Weight, HiddenPrev, *kinds, origin_mode)

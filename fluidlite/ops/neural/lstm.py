@@ -71,7 +71,7 @@ def _layer(
     has_peepholes = attrs["use_peepholes"]
     return RecurrentLayer(
         steps.xp,
-        lstm_form(*kinds, attrs.get("cell_clip", 0.0), has_peepholes),
+        lstm_form(kinds, attrs.get("cell_clip", 0.0), has_peepholes),
         size,
         weights,
         steps,
@@ -175,8 +175,8 @@ def _(
     found = run_rows_back(ctx, layer, made, dHidden, dCell, wants=("Weight@GRAD" in wants,))
     return (
         found.sums if "Input@GRAD" in wants else None,
-        None if H0 is None else steps.initial_gradient(found.first_states, H0),
-        None if C0 is None else steps.initial_gradient(found.first_cells, C0),
+        steps.initial_gradient(found.first_states, H0),
+        steps.initial_gradient(found.first_cells, C0),
         found.weights[0],
         found.bias.reshape(1, -1) if "Bias@GRAD" in wants else None,
     )
@@ -285,8 +285,8 @@ def _(
     found = run_rows_back(ctx, layer, made, dProjection, dCell, wants=wanted)
     return (
         WithLod(found.sums, Projection_lod),
-        None if H0 is None else steps.initial_gradient(found.first_states, H0),
-        None if C0 is None else steps.initial_gradient(found.first_cells, C0),
+        steps.initial_gradient(found.first_states, H0),
+        steps.initial_gradient(found.first_cells, C0),
         *found.weights,
         found.bias.reshape(1, -1) if "Bias@GRAD" in wants else None,
     )

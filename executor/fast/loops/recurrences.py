@@ -175,22 +175,10 @@ class Recurrences(CompiledSteps):
         function = self._function(layer, True, weights, {"has_dcells": dcells is not None})
         if function is None:
             return None
-        given = np.zeros_like(run.hidden) if d is None else np.ascontiguousarray(d)
-        planes = len(layer.form.cell.once)
-        values = {
-            **_firsts(layer),
-            **_named(run),
-            "D": given,
-            "DX": np.empty((len(given), planes * layer.size), np.float32),
-            "Earlier": np.empty_like(given),
-            "DCells": None if dcells is None else np.ascontiguousarray(dcells),
-        }
-        second = None
-        if len(weights) > 1:
-            second = "DInner" if layer.projection is not None else "Passed"
-            values[second] = np.empty_like(given)
-        summed = planes * layer.size + (0 if layer.peepholes is None else layer.peepholes.size)
-        calls = _Calls(function, layer, values, {"DBias": summed})
+        values = _gradients(layer, run, np.zeros_like(run.hidden) if d is None else d)
+        values["DCells"] = None if dcells is None else np.ascontiguousarray(dcells)
+        peepholes = 0 if layer.peepholes is None else layer.peepholes.size
+        calls = _Calls(function, layer, values, {"DBias": values["DX"].shape[1] + peepholes})
         if last_cells is not None:
             calls.carry[:] = last_cells
         calls.run(ctx.threads)
@@ -200,7 +188,7 @@ class Recurrences(CompiledSteps):
             values["Earlier"],
             first_states=_first_states(layer, values["DX"], calls.carry),
             first_cells=calls.carry if layer.carries_cells else None,
-            second=None if second is None else values[second],
+            second=values["DInner" if layer.projection is not None else "Passed"],
         )
 
 
@@ -274,6 +262,21 @@ def _firsts(layer: RecurrentLayer) -> dict[str, Any]:
         "FirstCells": _first(cells, rows, layer.size),
         "Peepholes": None if layer.peepholes is None else np.ascontiguousarray(layer.peepholes),
         "state": layer.width,
+    }
+
+
+def _gradients(layer: RecurrentLayer, run: RecurrentRun, d: Array) -> dict[str, Any]:
+    """The arguments that a run back reads, and places for what it writes."""
+    given = np.ascontiguousarray(d)
+    second = np.empty_like(given) if len(layer.weights) > 1 else None
+    return {
+        **_firsts(layer),
+        **_named(run),
+        "D": given,
+        "DX": np.empty((len(given), len(layer.form.cell.once) * layer.size), np.float32),
+        "Earlier": np.empty_like(given),
+        "DInner": second,
+        "Passed": second,
     }
 
 

@@ -1,5 +1,5 @@
 """Long short-term memory over sequences, plain and with a projection; gates in the order candidate, input,
-forget, output. The steps are `kernels.lstm_steps`; the weights' gradients are one product each.
+forget, output. The steps are `kernels.recurrent_steps`; the weights' gradients are one product each.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def _contiguous(xp: Any, array: Maybe) -> Maybe:
 
 
 def _firsts(layer: RecurrentLayer) -> list[Maybe]:
-    """What the cell reads in all rows, and the first values."""
+    """Values that the cell reads in all rows, and the first values."""
     if not layer.carries_cells:
         return [layer.first_states]
     return [layer.peepholes, layer.first_states, layer.first_cells]

@@ -105,7 +105,7 @@ class GatedSteps:
         self.layout = self.cell.layout
         self.back_steps = form.cell.back()
         self.weights = [name for name in form.cell.known if name != "before"]
-        """What the cell reads beside its sums, the same for all rows."""
+        """Values that the cell reads beside its sums, the same for all rows."""
         self.before = ("%Cells", "%FirstCells") if self.layout.before == "cell" else ("%Hidden", "%First")
         """The array of the value that is `before` one step later, and what it is at the first step."""
         self.arrays = self.made_arrays()
@@ -113,7 +113,7 @@ class GatedSteps:
         self.a = Routine(form.lanes, self.intrinsics)
 
     def made_arrays(self) -> list[CellArray]:
-        """What a run forward writes."""
+        """Arrays that a run forward writes."""
         found = [CellArray("Gates", self.layout.saved, BY_STEP)] if self.layout.saved else []
         for name, value in self.layout.alone.items():
             found.append(CellArray(name.capitalize(), (value,), GIVEN if name == "cells" else BY_STEP))
@@ -215,7 +215,7 @@ class GatedSteps:
 
     # ------------------------------------------------------------------ back
     def back_arrays(self) -> list[CellArray]:
-        """What a run back reads and writes for each row."""
+        """Arrays that a run back reads or writes for each row."""
         dcells = [CellArray("DCells", (incoming("cell"),))] if self.form.has_dcells else []
         return [
             *self.arrays,
@@ -287,7 +287,7 @@ class GatedSteps:
         return values.load(incoming("hidden"), unit) + self.passed(row, unit, following)
 
     def passed(self, row: Scalar, unit: Scalar, following: Scalar) -> Vector:
-        """What comes back from the step behind: zeros for a sequence that has none."""
+        """The gradient that comes back from the step behind: zeros for a sequence that has none."""
         goes_on = row.compare("slt", following)
         return self.a.chosen(goes_on, self.a.load(self.sums(row), unit))
 

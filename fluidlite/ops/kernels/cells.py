@@ -50,7 +50,7 @@ from fluidlite.ops.kernels.activations import DECLARED, SLOPE
 from fluidlite.ops.kernels.scalar import FUNCTIONS, Ref, called_by
 from fluidlite.ops.kernels.scalar_steps import Operand, ScalarSteps
 
-__all__ = ["CellBack", "CellForm", "CellSteps", "Layout", "Stage", "StepCell", "gradient", "incoming"]
+__all__ = ["CellBack", "CellForm", "CellSteps", "Layout", "CellStage", "StepCell", "gradient", "incoming"]
 
 
 def gradient(name: str) -> str:
@@ -132,7 +132,7 @@ class StepCell:
         return CellForm(self, given)
 
 
-class Stage(NamedTuple):
+class CellStage(NamedTuple):
     """A part of a step: the sums that are there for it, and the outputs that it gives."""
 
     sums: list[str]
@@ -165,16 +165,16 @@ class CellForm:
         """The form of the first step, where nothing is before."""
         return self.cell.form(**{**self.given, "before": None}) if "before" in self.known else self
 
-    def _stages(self) -> list[Stage]:
+    def _stages(self) -> list[CellStage]:
         """The parts of a step between its products."""
         second = self.cell.layout.second
         once, outputs = self.cell.once, self.cell.outputs
         if second is None:
-            return [Stage(once, outputs)]
+            return [CellStage(once, outputs)]
         late = once[slice(*second)]
         waiting = [name for name in outputs if not self._reads(name).isdisjoint(late)]
         early = [name for name in outputs if name not in waiting]
-        return [Stage([name for name in once if name not in late], early), Stage(late, waiting)]
+        return [CellStage([name for name in once if name not in late], early), CellStage(late, waiting)]
 
     def _reads(self, output: str) -> set[Operand]:
         value = self.forward.values[output]

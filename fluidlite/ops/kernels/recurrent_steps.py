@@ -171,7 +171,7 @@ def factor_calls(form: CellForm) -> Callable[..., Any]:
 
 
 # ---------------------------------------------------------------------- step by step, forward
-class _Sums(NamedTuple):
+class _StepSums(NamedTuple):
     """The sums of one step [planes, n, size], and those of them to which the first product adds, to which
     it and the input do, the input alone, the bias alone, and the second product.
     """
@@ -228,10 +228,10 @@ class _SumsOfSteps:
             self.bias = bias[X.shape[1] :].reshape(-1, 1, size)
         self.taken = xp.empty((running, X.shape[1]), X.dtype)
         self.scratch = xp.empty(running * self.planes * size, X.dtype)
-        self.known: dict[int, _Sums] = {}
+        self.known: dict[int, _StepSums] = {}
         """By number of rows."""
 
-    def of_width(self, width: int) -> _Sums:
+    def of_width(self, width: int) -> _StepSums:
         """The sums of a step of so many rows."""
         found = self.known.get(width)
         if found is None:
@@ -241,10 +241,10 @@ class _SumsOfSteps:
             both = sums[first : min(last, entries)]
             second = slice(*self.layout.second) if self.layout.second is not None else slice(0)
             parts = sums[first:last], both, sums[last:entries], sums[entries:], sums[second]
-            found = self.known[width] = _Sums(sums, *parts)
+            found = self.known[width] = _StepSums(sums, *parts)
         return found
 
-    def write(self, step: TimeStep, state: Maybe) -> tuple[Array, _Sums]:
+    def write(self, step: TimeStep, state: Maybe) -> tuple[Array, _StepSums]:
         """The input of a step in planes, and its sums but for what the second product adds."""
         xp, sums = self.xp, self.of_width(step.width)
         entry = planes(self.steps.taken(self.X, step, self.taken), self.layout.entries)

@@ -77,7 +77,8 @@ class RowCode:
         for array in arrays:
             first = numbers[array.rows] * (step.size * len(array.values))
             for plane, name in enumerate(array.values):
-                self.starts[name] = self.a.at(f"%{array.name}", first + step.size * plane)
+                place = first + step.size * plane
+                self.starts[name] = self.a.at(f"%{array.name}", place)
 
     def load(self, name: str, unit: Integer) -> Vector:
         """A value of some units."""
@@ -138,8 +139,10 @@ class GatedSteps:
             with a.loop(0, a.integer("steps")) as steps:
                 step = StepCode(a, steps.index, self.form.has_first)
                 with self.rows(step) as row:
-                    self.note(row, step.earlier(row, "%Hidden", "%First", width))
-                self.product(0, step.count, a.pick(step.is_first, a.integer("depth"), width))
+                    before = step.earlier(row, "%Hidden", "%First", width)
+                    self.note(row, before)
+                depth = a.pick(step.is_first, a.integer("depth"), width)
+                self.product(0, step.count, depth)
                 self.forward(step)
         lanes, kinds = self.form.lanes, sorted(set(self.form.vectors))
         products = [product_text(lanes, vectors, self.intrinsics) for vectors in kinds]
@@ -170,7 +173,8 @@ class GatedSteps:
         """The values that both directions read beside what a run forward writes."""
         found = {"before": self.a.load(before, unit)}
         for plane, name in enumerate(self.weights):
-            found[name] = self.a.load("%Peepholes", step.size * plane + unit)
+            place = step.size * plane + unit
+            found[name] = self.a.load("%Peepholes", place)
         return found
 
     # ------------------------------------------------------------------ forward
@@ -192,7 +196,8 @@ class GatedSteps:
             given |= self.known(step, before, unit.index)
             given |= {name: values.load(name, unit.index) for name in known}
             found = cell_lanes(a.code, self.form.cell.forward, given, wanted, step.if_known)
-            values.store(dict(zip(wanted, found, strict=True)), unit.index)
+            named = dict(zip(wanted, found, strict=True))
+            values.store(named, unit.index)
         return values
 
     def _raw(
@@ -206,8 +211,10 @@ class GatedSteps:
             plane = self.cell.once.index(name)
             parts = [values.load(name, unit)] if name in values.starts else []
             if first <= plane < last:
-                parts.insert(0, a.load(sums, step.size * (plane - first) + unit))
-            parts.append(a.load("%Bias", step.size * plane + unit))
+                own = step.size * (plane - first) + unit
+                parts.insert(0, a.load(sums, own))
+            own = step.size * plane + unit
+            parts.append(a.load("%Bias", own))
             found[name] = parts[0]
             for part in parts[1:]:
                 found[name] = found[name] + part
@@ -230,8 +237,11 @@ class GatedSteps:
         """Write the gradients of each row, after the product of those of the step behind it."""
         a = self.a
         first, last = self.layout.state
-        following = following_rows(a, step, a.at("%DX", step.size * first), step.size * len(self.cell.once))
-        self.product(0, following, step.size * (last - first))
+        width = step.size * len(self.cell.once)
+        behind = a.at("%DX", step.size * first)
+        following = following_rows(a, step, behind, width)
+        depth = step.size * (last - first)
+        self.product(0, following, depth)
         self.back_rows(step, following)
 
     def back_rows(self, step: StepCode, following: Scalar) -> None:
@@ -250,12 +260,14 @@ class GatedSteps:
         """Add sums over rows to the gradients of what is the same for all of them."""
         for plane, total in enumerate(sums):
             at = step.size * plane + unit
-            self.a.store(self.a.load("%DBias", at) + total, "%DBias", at)
+            before = self.a.load("%DBias", at)
+            self.a.store(before + total, "%DBias", at)
 
     def _back_row(self, step: StepCode, row: Scalar, unit: Scalar, following: Scalar) -> dict[str, Vector]:
         values = RowCode(step, row, self.back_arrays())
         given = {name: values.load(name, unit) for array in self.arrays for name in array.values}
-        given |= self.known(step, step.earlier(row, *self.before), unit)
+        before = step.earlier(row, *self.before)
+        given |= self.known(step, before, unit)
         given[incoming("hidden")] = self.state_gradient(values, row, unit, following)
         wanted = list(map(gradient, self.back_steps.wanted))
         if gradient("before") in wanted:
@@ -289,9 +301,12 @@ class GatedSteps:
     def passed(self, row: Scalar, unit: Scalar, following: Scalar) -> Vector:
         """The gradient that comes back from the step behind: zeros for a sequence that has none."""
         goes_on = row.compare("slt", following)
-        return self.a.chosen(goes_on, self.a.load(self.sums(row), unit))
+        sums = self.sums(row)
+        passed = self.a.load(sums, unit)
+        return self.a.chosen(goes_on, passed)
 
     def note_earlier(self, step: StepCode, row: Scalar, values: RowCode, unit: Scalar) -> None:
         """Write the state before, of which the weight's gradient is a product."""
-        state = self.a.load(step.earlier(row, "%Hidden", "%First"), unit)
+        before = step.earlier(row, "%Hidden", "%First")
+        state = self.a.load(before, unit)
         values.store({EARLIER: state}, unit)

@@ -63,11 +63,14 @@ class _ProjectedSteps(GatedSteps):
         back = self.form.projection.back().whole()
         with a.units(width, self.form.is_state_masked) as unit:
             at = own + unit.index
-            d = a.load("%D", at) + self.passed(row, unit.index, following)
-            given = {"hidden": a.load("%Hidden", at), incoming("hidden"): d}
+            d = a.load("%D", at)
+            d = d + self.passed(row, unit.index, following)
+            state = a.load("%Hidden", at)
+            given = {"hidden": state, incoming("hidden"): d}
             (found,) = cell_lanes(a.code, back, given, [gradient("x")])
             a.store(found, inner, unit.index)
-            a.store(a.load(before, unit.index), "%Earlier", at)
+            earlier = a.load(before, unit.index)
+            a.store(earlier, "%Earlier", at)
         self.note(row, inner)
 
     def state_gradient(self, values: RowCode, row: Scalar, unit: Scalar, following: Scalar) -> Vector:
@@ -91,7 +94,9 @@ class _KeptSteps(GatedSteps):
         with self.rows(step) as row:
             values = self.forward_row(step, row, 0)
             self.note(row, values.starts["kept"])
-        self.product(1, step.count, self.a.pick(step.is_first, self.a.integer("depth"), step.size))
+        depth = self.a.integer("depth")
+        depth = self.a.pick(step.is_first, depth, step.size)
+        self.product(1, step.count, depth)
         with self.rows(step) as row:
             self.forward_row(step, row, 1, ["update"])
 
@@ -123,9 +128,11 @@ class _KeptSteps(GatedSteps):
             given = {name: values.load(name, at) for name in ("update", "candidate")}
             given["before"] = a.load(before, at)
             carried = values.load(gradient("before"), at)
-            given[incoming("hidden")] = values.load(incoming("hidden"), at) + carried
+            d = values.load(incoming("hidden"), at)
+            given[incoming("hidden")] = d + carried
             found = self.gradients(given, wanted, ["hidden"])
-            values.store({**found, EARLIER: given["before"]}, at)
+            values.store(found, at)
+            values.store({EARLIER: given["before"]}, at)
         return values
 
     def _back_reset(self, step: StepCode, row: Scalar) -> RowCode:
@@ -137,13 +144,15 @@ class _KeptSteps(GatedSteps):
         wanted = list(map(gradient, ("x_reset", "before")))
         with a.units(step.size, self.form.is_masked) as unit:
             at = unit.index
-            given = {"reset": values.load("reset", at), "before": a.load(before, at)}
+            given = {"reset": values.load("reset", at)}
+            given["before"] = a.load(before, at)
             given[incoming("kept")] = a.load(sums, at)
             found = self.gradients(given, wanted, ["kept"])
             straight = values.load(gradient("before"), at)
             found[gradient("before")] = straight + found[gradient("before")]
             (kept,) = cell_lanes(a.code, self.form.cell.forward, given, ["kept"], step.if_known)
-            values.store({**found, "kept": kept}, at)
+            values.store(found, at)
+            values.store({"kept": kept}, at)
         return values
 
     def _gather(self, step: StepCode) -> None:
@@ -155,8 +164,9 @@ class _KeptSteps(GatedSteps):
             with a.loop(0, step.count, carried=[a.zero()] * len(gates)) as row:
                 values = RowCode(step, row.index, self.back_arrays())
                 straight = values.load(gradient("before"), at)
-                sums = a.load(self.sums(row.index), at)
-                values.store({gradient("before"): straight + sums}, at)
+                sums = self.sums(row.index)
+                passed = a.load(sums, at)
+                values.store({gradient("before"): straight + passed}, at)
                 row.next = [
                     total + values.load(name, at) for total, name in zip(row.values, gates, strict=True)
                 ]

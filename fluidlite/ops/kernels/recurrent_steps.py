@@ -289,7 +289,8 @@ def _run(layer: RecurrentLayer, X: Array, bias: Maybe) -> _Tape:
             calls(xp, entry, sums.all, *[array[now] for array in arrays], *known)
         if layer.projection is not None:
             state = product(xp, hidden[now], layer.weights[1], tape.states[now])
-            forward_calls(layer.projection)(xp, None, state[None], state)
+            project = forward_calls(layer.projection)
+            project(xp, None, state[None], state)
         if gate_planes is not None:
             gate_planes[:, now] = sums.all
     return tape
@@ -379,7 +380,8 @@ def _run_back(layer: RecurrentLayer, made: RecurrentRun, d: Array, dcells: Maybe
     slopes = None
     if layer.projection is not None:
         slopes = xp.empty_like(made.hidden)
-        factor_calls(layer.projection)(xp, made.hidden[None], slopes[None], None)
+        write_slopes = factor_calls(layer.projection)
+        write_slopes(xp, made.hidden[None], slopes[None], None)
     back = _Back(layer, len(d), d.dtype)
     back.carried = last_cells
     gates = made.gates if layout.saved else made.hidden
@@ -519,6 +521,8 @@ def weight_sums(layer: RecurrentLayer, bias: Array, sums: Array, values: dict[st
         if name != "before":
             source, factor = back.only_factor(name)
             plane = once.index(source)
-            parts.append((values[str(factor)] * sums[:, layer.columns((plane, plane + 1))]).sum(axis=0))
+            own = sums[:, layer.columns((plane, plane + 1))]
+            products = values[str(factor)] * own
+            parts.append(products.sum(axis=0))
     total: Array = layer.xp.concatenate(parts)
     return total

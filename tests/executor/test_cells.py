@@ -55,9 +55,14 @@ GRU = StepCell(
 
 @contextlib.contextmanager
 def replaced(name: str, cell: StepCell) -> Iterator[None]:
-    """Another text in place of a declared one."""
+    """Another text in place of a declared one, and no form of either behind it."""
+    forms = gated_cells.lstm_form, gated_cells.gru_form
     with mock.patch.object(gated_cells, name, cell):
+        for form in forms:
+            form.cache_clear()
         yield
+    for form in forms:
+        form.cache_clear()
 
 
 def attr(seed: int) -> Any:

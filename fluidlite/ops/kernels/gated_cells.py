@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 
 from fluidlite.ops.kernels.cells import CellForm, Layout, StepCell
 
@@ -74,8 +74,9 @@ SIMPLE = StepCell(
 """A product and an activation: a simple recurrence, or what projects the states of a memory."""
 
 
+@functools.cache
 def lstm_form(
-    activations: Sequence[str] = ("sigmoid", "tanh", "tanh"), clip: float = 0.0, has_peepholes: bool = False
+    activations: tuple[str, ...] = ("sigmoid", "tanh", "tanh"), clip: float = 0.0, has_peepholes: bool = False
 ) -> CellForm:
     """A long short-term memory with activations of gates, cell and candidate, and a bound on its cells (0:
     none).
@@ -85,11 +86,13 @@ def lstm_form(
     return LSTM.form(clip=clip, **dict(zip(names, activations, strict=True)), **dict.fromkeys(absent))
 
 
+@functools.cache
 def gru_form(gate: str, candidate: str, origin_mode: bool) -> CellForm:
     """A gated recurrent unit with these activations."""
     return GRU.form(gate_activation=gate, activation=candidate, origin_mode=origin_mode)
 
 
+@functools.cache
 def simple_form(activation: str, clip: float = 0.0) -> CellForm:
     """An activation, and a bound behind it (0: none)."""
     return SIMPLE.form(activation=activation, clip=clip)

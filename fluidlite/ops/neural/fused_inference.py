@@ -421,7 +421,7 @@ def _(
     of_rows = X @ weight[:width]
     if AttentionBias is not None:
         of_rows = of_rows + AttentionBias.reshape(())
-    form = lstm_form([activation("attention_lstm", attrs[name]).name for name in _CELL])
+    form = lstm_form(tuple(activation("attention_lstm", attrs[name]).name for name in _CELL))
     unit = _AttentionCell(xp, form, LSTMWeight, LSTMBias.reshape(-1))
     hidden, cells = (xp.empty((len(X), size), X.dtype) for _ in range(2))
     offsets = offsets_of_level("attention_lstm", "X", X_lod, 0, len(X))

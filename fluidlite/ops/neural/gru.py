@@ -43,8 +43,13 @@ def _layer(
 
 def _weight_gradient(xp: Any, found: RecurrentGradients, Weight: Array) -> Maybe:
     """That of both matrices, where it is wanted."""
-    matrices = [each.reshape(-1) for each in found.weights if each is not None]
-    return xp.concatenate(matrices).reshape(Weight.shape) if matrices else None
+    first, second = found.weights
+    if first is None or second is None:
+        return None
+    joined: Array = xp.empty(Weight.size, first.dtype)
+    joined[: first.size] = first.reshape(-1)
+    joined[first.size :] = second.reshape(-1)
+    return joined.reshape(Weight.shape)
 
 
 def _gate_bias(Bias: Maybe) -> Maybe:

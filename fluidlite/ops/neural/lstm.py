@@ -67,7 +67,8 @@ def _layer(
 ) -> RecurrentLayer:
     """The layer of an op, from its attributes and from what its bias holds beyond the gates'."""
     size = weights[0].shape[1] // 4
-    kinds = [activation(op, attrs[f"{part}_activation"]).name for part in ("gate", "cell", "candidate")]
+    parts = ("gate", "cell", "candidate")
+    kinds = tuple(activation(op, attrs[f"{part}_activation"]).name for part in parts)
     has_peepholes = attrs["use_peepholes"]
     return RecurrentLayer(
         steps.xp,

@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.imported_names import imported_names
+from fluidlite.ir.guarded import offered
 
 __all__ = ["Executor", "FetchHandler", "global_scope", "scope_guard"]
 
@@ -27,7 +28,7 @@ _imported, _public = imported_names(__name__)
 def _load(name: str) -> Any:
     if name not in _HOMES:
         return _imported(name)
-    return getattr(importlib.import_module(f"fluidlite.executor.{_HOMES[name]}"), name)
+    return offered(getattr(importlib.import_module(f"fluidlite.executor.{_HOMES[name]}"), name), __name__)
 
 
 if not TYPE_CHECKING:

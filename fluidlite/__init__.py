@@ -9,7 +9,9 @@ if not os.path.isdir(os.path.join(__path__[0], "executor")):
     # a checkout keeps two rooms beside this folder, and hides the installed package from a script in its root
     __path__.append(os.path.dirname(__path__[0]))
 
+from fluidlite.base import left_out as _left_out
 from fluidlite.base import mpi_start as _mpi_start  # noqa: F401  (under mpirun an error of one process ends all)
+from fluidlite.base import uncaught as _uncaught
 from fluidlite.base.lazy import LazyNames
 from fluidlite.ir import views as _views
 
@@ -81,6 +83,8 @@ def _notebook_html(program: Any) -> str:
     return program_cell(program)
 
 
+_uncaught.show_short()
+_left_out.offer()
 # programs get their views from these two, which import at first use: most programs ask for neither
 _views.provide(desc=_describe, html=_notebook_html)
 

@@ -15,7 +15,6 @@ from fluidlite import dataloader as dataloader
 from fluidlite import dataset as dataset
 from fluidlite import debugger as debugger
 from fluidlite import default_scope_funcs as default_scope_funcs
-from fluidlite import device_worker as device_worker
 from fluidlite import distribute_lookup_table as distribute_lookup_table
 from fluidlite import distributed as distributed
 from fluidlite import dygraph as dygraph
@@ -45,7 +44,6 @@ from fluidlite import profiler as profiler
 from fluidlite import proto as proto
 from fluidlite import reader as reader
 from fluidlite import regularizer as regularizer
-from fluidlite import trainer_desc as trainer_desc
 from fluidlite import trainer_factory as trainer_factory
 from fluidlite import transpiler as transpiler
 from fluidlite import unique_name as unique_name
@@ -113,6 +111,7 @@ from fluidlite.values.tensor import LoDTensor as LoDTensor
 from fluidlite.values.tensor import LoDTensor as _Tensor
 from fluidlite.values.tensor import LoDTensorArray as LoDTensorArray
 from fluidlite.values.tensor import SelectedRows as SelectedRows
+from types import ModuleType as _ModuleType
 from typing import Any as _Any
 
 BCELoss: _Any
@@ -143,9 +142,11 @@ SpectralNorm: _Any
 TrainerDesc: _Any
 TreeConv: _Any
 __version__: str
+device_worker: _ModuleType
 enable_dygraph: _Any
 enable_imperative: _Any
 load_dygraph: _Any
 save_dygraph: _Any
+trainer_desc: _ModuleType
 Tensor = _Tensor
 disable_imperative = _disable_imperative

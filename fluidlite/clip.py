@@ -10,6 +10,7 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.block import Block
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program, name_scope
 from fluidlite.ir.variable import Parameter, Variable, is_part, refuse_part
@@ -348,4 +349,5 @@ ClipByNorm = GradientClipByNorm
 ClipByGlobalNorm = GradientClipByGlobalNorm
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -15,6 +15,7 @@ from fluidlite.executor.comm.background.communicator import (
 )
 from fluidlite.executor.comm.background.geo import GeoCommunicator, Pushed
 from fluidlite.executor.comm.transports import find_session
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import Program
 
 __all__ = ["Communicator"]
@@ -102,4 +103,5 @@ def _known_to_barrier(program: Program) -> dict[str, Any]:
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

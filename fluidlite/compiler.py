@@ -30,6 +30,7 @@ from fluidlite.executor.devices.data_parallel import Runner, RunOptions
 from fluidlite.executor.executor import merge_feed_list
 from fluidlite.executor.fetching import split_fetches
 from fluidlite.ir.block import Block
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.operator import ROLE_VAR_ATTR, OpRole
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Variable
@@ -403,4 +404,5 @@ def draw(program: Program, path: str) -> None:
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -11,6 +11,7 @@ from fluidlite.base.dtypes import Array, DTypeLike, VarType, to_numpy
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CPUPlace, cpu_places, cuda_places
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
@@ -264,4 +265,5 @@ class DataFeeder:
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

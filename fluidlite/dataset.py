@@ -19,6 +19,7 @@ from fluidlite.base.forks import child_lock
 from fluidlite.base.imported_names import imported_names
 from fluidlite.compat.core_dataset import CoreDataset
 from fluidlite.data_feed_desc import feed_message, feed_text
+from fluidlite.ir.guarded import guarded
 from fluidlite.reading.multi_slot import Field, Samples, read_file
 from fluidlite.values.npy import arrays_of, bytes_of_all
 from fluidlite.values.tensor import LoDTensor
@@ -494,4 +495,5 @@ def _unpack(data: bytes) -> Samples:
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -15,6 +15,7 @@ from fluidlite.base.imported_names import imported_names
 from fluidlite.base.plain_text import in_graph
 from fluidlite.compat.desc import shown
 from fluidlite.ir.block import Block
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.printing import operator_text, variable_text
 from fluidlite.ir.program import Program
@@ -220,4 +221,5 @@ def _colour(name: str, highlights: frozenset[str]) -> str:
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -11,6 +11,7 @@ from fluidlite import metrics, unique_name
 from fluidlite.base.dtypes import Array
 from fluidlite.base.imported_names import imported_names
 from fluidlite.initializer import Constant
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
@@ -199,4 +200,5 @@ class DetectionMAP(metrics.DetectionMAP, Evaluator):
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

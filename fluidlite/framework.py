@@ -25,6 +25,7 @@ from fluidlite.base.place import (
 from fluidlite.compat.op_protos import all_op_protos as get_all_op_protos
 from fluidlite.compat.op_protos import op_proto
 from fluidlite.ir.block import Block
+from fluidlite.ir.guarded import guarded, offered
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import (
     Program,
@@ -141,14 +142,10 @@ _imported, _public = imported_names(__name__)
 
 def _load(name: str) -> Any:
     if name in _GRAPHS:  # start-up time: the classes of graphs, and what draws them, take 13 ms to load
-        return vars(importlib.import_module("fluidlite.compat.ir_graph"))[name]
+        return offered(vars(importlib.import_module("fluidlite.compat.ir_graph"))[name], __name__)
     if name in ("_main_program_", "_startup_program_"):
         return default_main_program() if name == "_main_program_" else default_startup_program()
     return _imported(name)
-
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = _load, _public
 
 
 def _full_name_scope() -> str:
@@ -231,3 +228,8 @@ class OpProtoHolder:
     def generated_op_attr_names() -> set[str]:
         """The attributes that every op carries."""
         return {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device"}
+
+
+if not TYPE_CHECKING:
+    globals().update(guarded(__name__, set(__all__) - set(_GRAPHS)))
+    __getattr__, __dir__ = _load, _public

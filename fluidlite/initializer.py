@@ -16,6 +16,7 @@ from fluidlite.base.errors import ArgumentError, ShapeError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.block import Block
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
 
@@ -338,4 +339,5 @@ MSRA = MSRAInitializer
 Bilinear = BilinearInitializer
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -9,6 +9,7 @@ import numpy as np
 from fluidlite import optimizer, unique_name
 from fluidlite.base.imported_names import imported_names
 from fluidlite.executor.executor import Executor
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.layers.arithmetic.products import fc
 from fluidlite.layers.arithmetic.reduce import reduce_mean
@@ -41,4 +42,5 @@ def run_check() -> None:
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

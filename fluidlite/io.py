@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fluidlite.base.imported_names import imported_names
 from fluidlite.dataloader import BatchSampler, Dataset
+from fluidlite.ir.guarded import guarded
 from fluidlite.reader import DataLoader, PyReader, default_collate_fn
 from fluidlite.reading.decorators import (
     ComposeNotAligned,
@@ -104,4 +105,5 @@ def load_onnx(path: str | os.PathLike[str], scope: Scope | None = None) -> OnnxM
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -10,6 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.tracebacks import short_tracebacks
+from fluidlite.ir.guarded import guarded
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["create_lod_tensor", "create_random_int_lodtensor"]
@@ -66,4 +67,5 @@ def create_random_int_lodtensor(
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

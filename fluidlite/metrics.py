@@ -13,6 +13,7 @@ from fluidlite.base.abstract import abstract
 from fluidlite.base.dtypes import Array
 from fluidlite.base.imported_names import imported_names
 from fluidlite.initializer import Constant
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -377,4 +378,5 @@ def object_table(gt_label: Variable, gt_box: Variable, gt_difficult: Variable | 
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_variable_and_dtype
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.arithmetic.elementwise import elementwise_mul, scale
 from fluidlite.layers.arithmetic.products import fc, matmul
@@ -220,4 +221,5 @@ def _join_heads(x: Variable) -> Variable:
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

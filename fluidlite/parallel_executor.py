@@ -9,6 +9,7 @@ from fluidlite.base.place import CPUPlace, CUDAPlace, is_compiled_with_cuda
 from fluidlite.base.strategies import BuildStrategy, ExecutionStrategy
 from fluidlite.compiler import CompiledProgram
 from fluidlite.executor.executor import Executor
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.warned import warn_user
 from fluidlite.values.scope import global_scope
@@ -31,8 +32,12 @@ class ParallelExecutor:
         trainer_id: int = 0,
         scope: Any = None,
     ) -> None:
-        if use_cuda and not is_compiled_with_cuda():
-            raise RuntimeError("ParallelExecutor(use_cuda=True) needs a CUDA device, but there is none")
+        self._place = CUDAPlace(0) if use_cuda else CPUPlace()
+        if isinstance(self._place, CUDAPlace) and not is_compiled_with_cuda():
+            raise RuntimeError(
+                "ParallelExecutor(use_cuda=True) needs a CUDA device, but there is none: use_cuda=False, or "
+                "`fluidlite run --cpu`"
+            )
         strategy = build_strategy or BuildStrategy()
         self._take_trainers(strategy, num_trainers, trainer_id)
         if not isinstance(share_vars_from, (ParallelExecutor, type(None))):
@@ -43,7 +48,6 @@ class ParallelExecutor:
         if shared is not None:
             scope = shared._scope
         self._scope = global_scope() if scope is None else scope
-        self._place = CUDAPlace(0) if use_cuda else CPUPlace()
         self._exe = Executor(self._place)
         self._compiled_program: CompiledProgram = CompiledProgram(
             main_program or default_main_program()
@@ -100,4 +104,5 @@ class ParallelExecutor:
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -8,6 +8,7 @@ from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
 from fluidlite.initializer import Constant, Initializer, Xavier
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.warned import warn_near_miss
 from fluidlite.regularizer import WeightDecayRegularizer
 
@@ -136,4 +137,5 @@ class WeightNormParamAttr(ParamAttr):
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -23,6 +23,7 @@ from fluidlite.dataloader import BatchSampler, Dataset, default_collate_fn
 from fluidlite.dataset import DatasetBase
 from fluidlite.framework import default_main_program
 from fluidlite.ir.block import Block
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.reading.decorators import batch as batched
 from fluidlite.reading.queues import Feed, drained
@@ -431,4 +432,5 @@ class PyReader(DataLoaderBase):
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -9,6 +9,7 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.block import Block
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import name_scope
 from fluidlite.ir.variable import Variable
 
@@ -118,4 +119,5 @@ L1Decay = L1DecayRegularizer
 L2Decay = L2DecayRegularizer
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

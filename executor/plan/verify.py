@@ -216,7 +216,9 @@ def _check_product(step: Step, after: str) -> None:
     rows = left[:-1]
     columns = right[-1:] if len(right) > 1 else ()
     stack = right[:-2] if len(rows) == 1 else rows[:-1]
-    expected = (*stack, *rows[-1:], *columns) if len(right) > 2 or len(rows) > 1 else (*rows, *columns)
+    expected = (*rows, *columns)
+    if len(right) > 2 or len(rows) > 1:
+        expected = (*stack, *rows[-1:], *columns)
     if expected != out:
         _fail(
             after, step, f"{_shown(product.left)} times {_shown(product.right)} is not {_shown(product.out)}"

@@ -10,18 +10,17 @@ from typing import Any
 
 from fluidlite.base.imperative import instead_of
 
-__all__ = ["GUARD", "LazyNames"]
+__all__ = ["LazyNames"]
 
-GUARD = "fluidlite.ir.guarded:guard"
-"""Guards functions: their errors name the arguments, and show the user's frames."""
+# guards functions and constructors: their errors name the arguments, and show the user's frames
+_GUARD = ("fluidlite.ir.guarded", "offered")
 
 
 class LazyNames:
     """The names of one package, and the modules that they are imported from.
 
     `homes` maps a module to the names that it has; `new=old` renames one. `modules` are sub-modules of the
-    package. `values` are names that cost nothing. `guard`, `module:function`, is called with each function
-    that is loaded from the package's own room and with the package's name: the package offers its result.
+    package. `values` are names that cost nothing. Functions and classes of FluidLite's are guarded.
     """
 
     def __init__(
@@ -30,10 +29,8 @@ class LazyNames:
         homes: Mapping[str, str],
         modules: str = "",
         values: Mapping[str, Any] | None = None,
-        guard: str = "",
     ) -> None:
         self.package = package
-        self.guard = guard
         self.homes: dict[str, tuple[str, str]] = {}
         for module, names in homes.items():
             for name in names.split():
@@ -62,12 +59,11 @@ class LazyNames:
         return value
 
     def _guarded(self, value: Any) -> Any:
-        room = ".".join(self.package.split(".")[:2])
-        # a function of another room stays the one that is offered there
-        if not self.guard or not isinstance(value, FunctionType) or not value.__module__.startswith(room):
+        # one that another package offers, too, is guarded once
+        if not isinstance(value, (FunctionType, type)) or not value.__module__.startswith("fluidlite."):
             return value
         # the package may be imported before what guards are made of: scripts set the environment first
-        module, _, name = self.guard.partition(":")
+        module, name = _GUARD
         return getattr(importlib.import_module(module), name)(value, self.package)
 
     def names(self) -> list[str]:

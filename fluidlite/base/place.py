@@ -12,6 +12,7 @@ from fluidlite.base.errors import MissingExtraError
 from fluidlite.base.records import dataclass
 
 __all__ = [
+    "CPU_ONLY",
     "CPUPlace",
     "CUDAPinnedPlace",
     "CUDAPlace",
@@ -25,6 +26,14 @@ __all__ = [
     "is_compiled_with_cuda",
     "is_device_array",
 ]
+
+
+CPU_ONLY = "FLUIDLITE_CPU_ONLY"
+"""The environment variable of `fluidlite run --cpu`: whoever asks for a CUDA device gets the CPU."""
+
+
+def _is_cpu_only() -> bool:
+    return os.environ.get(CPU_ONLY, "0") not in ("", "0")
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,10 @@ class CUDAPlace(Place):
 
     device_id: int = 0
 
+    def __new__(cls, device_id: int = 0) -> Any:
+        """A CPUPlace where the process is told to use the CPU only."""
+        return CPUPlace() if _is_cpu_only() else super().__new__(cls)
+
     def __repr__(self) -> str:
         return f"CUDAPlace({self.device_id})"
 
@@ -94,6 +107,10 @@ class CUDAPlace(Place):
 @dataclass(frozen=True)
 class CUDAPinnedPlace(Place):
     """Page-locked host memory: what is fed from here reaches the device without a copy in between."""
+
+    def __new__(cls) -> Any:
+        """A CPUPlace where the process is told to use the CPU only."""
+        return CPUPlace() if _is_cpu_only() else super().__new__(cls)
 
     def __repr__(self) -> str:
         return "CUDAPinnedPlace"
@@ -108,7 +125,8 @@ def _cupy() -> Any:
         from cupy import cuda  # noqa: F401  a folder named cupy imports, too, but has none
     except ImportError as error:
         raise MissingExtraError(
-            "a CUDAPlace needs CuPy: pip install 'fluidlite[cuda12]' (or [cuda13])"
+            f"a CUDAPlace needs a CUDA device and CuPy ({error}): use CPUPlace(), run the script by "
+            "`fluidlite run --cpu`, or install CuPy: pip install 'fluidlite[cuda12]' (or [cuda13])"
         ) from error
     return cupy
 
@@ -139,7 +157,7 @@ def get_cuda_device_count() -> int:
 
 def is_compiled_with_cuda() -> bool:
     """True if programs can run on a CUDA device here."""
-    return get_cuda_device_count() > 0
+    return not _is_cpu_only() and get_cuda_device_count() > 0
 
 
 def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
@@ -151,6 +169,8 @@ def cuda_places(device_ids: list[int] | None = None) -> list[CUDAPlace]:
     """CUDA places; by default those of the environment variable FLAGS_selected_gpus, or all.
     AssertionError without CUDA.
     """
+    if _is_cpu_only():
+        return [CUDAPlace(index) for index in device_ids or [0]]
     assert is_compiled_with_cuda(), "Not compiled with CUDA"
     if device_ids is None:
         selected = os.environ.get("FLAGS_selected_gpus")
@@ -162,5 +182,5 @@ def cuda_places(device_ids: list[int] | None = None) -> list[CUDAPlace]:
 
 def cuda_pinned_places(device_count: int | None = None) -> list[CUDAPinnedPlace]:
     """Pinned places; by default as many as CPU_NUM says, or 1. AssertionError without CUDA."""
-    assert is_compiled_with_cuda(), "Not compiled with CUDA"
+    assert _is_cpu_only() or is_compiled_with_cuda(), "Not compiled with CUDA"
     return [CUDAPinnedPlace()] * (device_count or int(os.environ.get("CPU_NUM", 1)))

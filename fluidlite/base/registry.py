@@ -112,6 +112,7 @@ ZERO_DIM_ATTR = "zero_dim"
 1.8 has [1]. Rules and kernels say [1], and `Op.infer` and `Op.without_dims` take the dimension away.
 """
 Function: TypeAlias = "Callable[..., Any]"
+_CATCHES_OTHERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 @dataclass(eq=False)
@@ -294,7 +295,7 @@ class Op:
 
     def _bind(self, role: str, function: Function) -> Function:
         """Remember what each parameter of `function` stands for."""
-        self.arguments[role] = tuple(self._argument(name) for name in inspect.signature(function).parameters)
+        self.arguments[role] = tuple(map(self._argument, _parameters(function)))
         return function
 
     def _argument(self, name: str) -> Argument:
@@ -392,7 +393,7 @@ class Op:
             **{grad_name(n): Slot(grad_name(n), s.many, s.optional) for n, s in self.outputs.items()},
         }
         named = set()
-        for parameter in inspect.signature(function).parameters:
+        for parameter in _parameters(function):
             stem = parameter[:-4] if parameter.endswith("_lod") else parameter
             slot = slot_of(stem, everything)
             if slot is not None:
@@ -495,6 +496,16 @@ class Op:
         if isinstance(returned, tuple) and not isinstance(returned, (Spec, WithLod)):
             return dict(zip(self.outputs, returned, strict=False))
         return {next(iter(self.outputs)): returned} if self.outputs else {}
+
+
+def _parameters(function: Function) -> tuple[str, ...]:
+    """The names of a function's parameters."""
+    code = getattr(function, "__code__", None)
+    # there are thousands of functions, and `inspect.signature` takes 25 microseconds
+    if code is None or hasattr(function, "__wrapped__") or code.co_flags & _CATCHES_OTHERS:
+        return tuple(inspect.signature(function).parameters)
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return names
 
 
 def _default_grad_rule(context: Any) -> None:

@@ -79,6 +79,13 @@ class _Options:
         elif kind not in (type(None), set) and not isinstance(value, kind):
             raise TypeError(f"{type(self).__name__}.{name} is of type {kind.__name__}, not {value!r}")
         super().__setattr__(name, value)
+        self.__dict__.get("_unasked", set()).discard(name)
+
+    def set_unasked(self, **values: Any) -> None:
+        """Set options as a mode wants them: the user has not asked for them."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.__dict__["_unasked"] = values.keys() | self.__dict__.get("_unasked", set())
 
 
 def _passes_of(strategy: BuildStrategy) -> list[str]:
@@ -329,9 +336,10 @@ _MEANINGLESS = {
 
 
 def ignored(strategy: BuildStrategy | ExecutionStrategy) -> dict[str, str]:
-    """The options that were set to something but change nothing, each with the reason."""
+    """The options that the user has set to something but change nothing, each with the reason."""
+    options = strategy._DEFAULTS.keys() - vars(strategy).get("_unasked", ())
     return {
         name: reason
         for name, reason in _MEANINGLESS.items()
-        if name in strategy._DEFAULTS and getattr(strategy, name) != strategy._DEFAULTS[name]
+        if name in options and getattr(strategy, name) != strategy._DEFAULTS[name]
     }

@@ -10,7 +10,6 @@ import math
 import os
 import pathlib
 import platform
-import shutil
 import ssl
 import subprocess
 import sys
@@ -24,7 +23,9 @@ from fluidlite.cli.entry import run_command
 from fluidlite.cli.parsing import Parser
 from fluidlite.cli.show import main as show
 from fluidlite.distributed.tables import table
+from fluidlite.executor.comm.tcp.tls import VARIABLES, Encryption
 from fluidlite.executor.fast.onednn.library import available, has_avx512
+from fluidlite.launching.engines import find_mpiexec
 from fluidlite.ops.kernels.gemm import blas_cores
 
 __all__ = ["main", "parser"]
@@ -42,11 +43,11 @@ exit code: 0; 1 where something that is installed does not work.
 _PACKAGES = {
     "numpy": ("", "kernels"),
     "protobuf": ("", "files of programs"),
-    "llvmlite": ("", "compiled loops"),
-    "onednn-cpu-gomp": ("", "convolutions and products"),
-    "scipy": ("scipy", "products with sparse matrices"),
+    "llvmlite": ("fast", "compiled loops"),
+    "onednn-cpu-gomp": ("fast", "convolutions and products"),
+    "scipy": ("", "products with sparse matrices"),
     "mpi4py": ("mpi", "jobs under mpiexec"),
-    "cupy-cuda12x": ("cuda", "CUDA devices"),
+    "cupy-cuda12x": ("cuda12", "CUDA devices"),
     "onnx": ("onnx", "export to ONNX"),
     "onnxruntime": ("onnx", "comparison with ONNX files"),
     "Pillow": ("vision", "image transforms"),
@@ -97,7 +98,7 @@ def _installed() -> list[list[str]]:
         except importlib.metadata.PackageNotFoundError:
             version = f"no (pip install 'fluidlite[{extra}]')" if extra else "no"
         rows.append([name, version, purpose])
-    rows.append(["mpiexec", shutil.which("mpiexec") or "no", "jobs under MPI"])
+    rows.append(["mpiexec", find_mpiexec(os.environ) or "no", "jobs under MPI"])
     rows.append(["OpenSSL", ssl.OPENSSL_VERSION, "jobs over TLS"])
     return rows
 
@@ -150,9 +151,9 @@ def _loops() -> str:
 
 def _mpi() -> str:
     """Two ranks under mpiexec add their numbers."""
-    mpiexec = shutil.which("mpiexec")
+    mpiexec = find_mpiexec(os.environ)
     if mpiexec is None:
-        return "not tried: there is no mpiexec on the path"
+        return "not tried: there is no mpiexec"
     code = "from mpi4py import MPI; c = MPI.COMM_WORLD; print('sum', c.allreduce(c.rank + 1), c.size)"
     done = subprocess.run(
         [mpiexec, "-n", "2", sys.executable, "-c", code], capture_output=True, text=True, timeout=_LIMIT
@@ -160,6 +161,24 @@ def _mpi() -> str:
     if "sum 3 2" not in done.stdout:
         raise RuntimeError((done.stderr or done.stdout).strip() or f"exit code {done.returncode}")
     return "two ranks add their numbers"
+
+
+def _tls() -> str:
+    """The certificates that the environment names, at both ends of one connection."""
+    encryption = Encryption.of_environment()
+    if encryption is None:
+        return f"not tried: {', '.join(VARIABLES)} name no certificates"
+    client, server = encryption.client_context(), encryption.server_context()
+    client.check_hostname = False  # there is no host between the two ends
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)]
+    for _ in range(2):
+        for end in ends:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    for end in ends:
+        end.do_handshake()
+    return f"{ends[0].version()}, each end accepts the other's certificate"
 
 
 def _page() -> str:
@@ -178,6 +197,7 @@ _ATTEMPTS: dict[str, Callable[[], str]] = {
     "a training step": _program,
     "compiled loops": _loops,
     "MPI": _mpi,
+    "TLS": _tls,
     "the page": _page,
 }
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import fluidlite
 from fluidlite.cli.entry import run_command
@@ -61,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _prepare(script: list[tuple[MainCode, list[str]]], argv: Sequence[str]) -> int:
     """Do what needs no script, or find the one that is to run; returns the exit code."""
     options, rest = _parse(argv)
+    # for what is imported later, also in the processes of the script
+    os.environ |= dict.fromkeys(_switches(options), "1")
     if options.model or options.from_onnx or options.summary:
         # it needs the executor, and scripts set the environment before anything of it is imported
         from fluidlite.cli.run_model import show
@@ -72,6 +75,14 @@ def _prepare(script: list[tuple[MainCode, list[str]]], argv: Sequence[str]) -> i
         return 1
     script.append((code, rest))
     return 0
+
+
+def _switches(options: argparse.Namespace) -> Iterator[str]:
+    """The environment variables that options stand for."""
+    if options.cpu:
+        yield "FLUIDLITE_CPU_ONLY"
+    if options.download:
+        yield "FLUIDLITE_DOWNLOAD"
 
 
 def _load(options: argparse.Namespace) -> MainCode:
@@ -123,6 +134,12 @@ def parser() -> Parser:
         "but FluidLite does not support; the script runs only if there are none, otherwise the "
         "exit code is 1; with --to-onnx or "
         "--from-onnx, run the file in onnxruntime as well and print the largest difference",
+    )
+    made.add_argument(
+        "--cpu", action="store_true", help="run on the CPU where the script asks for a CUDA device"
+    )
+    made.add_argument(
+        "--download", action="store_true", help="fetch data sets that are not there, and check their MD5 sums"
     )
     made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
     _add_model(made.add_argument_group("a saved model instead of a script"))

@@ -54,6 +54,7 @@ from fluidlite.contrib.utils import (
     multi_download,
     multi_upload,
 )
+from fluidlite.ir.guarded import guarded
 
 __all__ = [
     "BasicGRUUnit",
@@ -107,3 +108,5 @@ __all__ = [
     "utils",
     "var_conv_2d",
 ]
+
+globals().update(guarded(__name__, __all__))

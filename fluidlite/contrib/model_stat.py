@@ -50,18 +50,21 @@ def op_cost(block: Block, op: Operator) -> OpCost | None:
     if op.type in ("conv2d", "depthwise_conv2d"):
         data, weight, out = _shapes(block, op, "Input", "Filter", "Output")
         each = math.prod(weight[1:])
-        return OpCost(op.type, data[1:], out[1:], weight[0] * each, 2 * each * math.prod(out[1:]))
+        flops = 2 * each * math.prod(out[1:])
+        return OpCost(op.type, data[1:], out[1:], weight[0] * each, flops)
     if op.type == "pool2d":
         data, out = _shapes(block, op, "X", "Out")
         size = data[2:] if op.attr("global_pooling") else op.attr("ksize")
-        return OpCost(op.type, data[1:], out[1:], 0, math.prod(out[1:]) * math.prod(size))
+        flops = math.prod(out[1:]) * math.prod(size)
+        return OpCost(op.type, data[1:], out[1:], 0, flops)
     if op.type == "mul":
         data, weight, out = _shapes(block, op, "X", "Y", "Out")
         numbers = math.prod(weight)
         return OpCost(op.type, data[1:], out[1:], numbers + 1, numbers)  # one for the bias, as fluid counts
     if op.type == "batch_norm":
         data, out = _shapes(block, op, "X", "Y")
-        return OpCost(op.type, data[1:], out[1:], 2 * data[1], 2 * math.prod(data[1:]))
+        flops = 2 * math.prod(data[1:])
+        return OpCost(op.type, data[1:], out[1:], 2 * data[1], flops)
     if op.type in _ACTIVATIONS:
         data, out = _shapes(block, op, "X", "Out")
         params = math.prod(_shapes(block, op, "Alpha")[0]) if op.type == "prelu" else 0

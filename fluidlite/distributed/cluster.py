@@ -227,5 +227,7 @@ def _samples(feeds: Sequence[Values]) -> tuple[int, int]:
     value = next(iter(feeds[0].values()))
     if isinstance(value, LoDTensor) and value.lod():
         lengths = value.recursive_sequence_lengths()
-        return len(lengths[0]), max(1, round(float(np.array(value).shape[0]) / len(lengths[0])))
+        count = len(lengths[0])
+        rows = np.array(value).shape[0]
+        return count, max(1, round(rows / count))
     return max(len(value), 1) if np.ndim(value) else 1, 1

@@ -94,7 +94,9 @@ def _nudged(value: Any, random: np.random.RandomState) -> Any:
     """Floats a rounding up or down, or as they are."""
     if value.dtype.kind != "f":
         return value
-    return (value * (1 + np.finfo(value.dtype).eps * random.randint(-1, 2, value.shape))).astype(value.dtype)
+    steps = random.randint(-1, 2, value.shape)
+    factors = 1 + np.finfo(value.dtype).eps * steps
+    return (value * factors).astype(value.dtype)
 
 
 def averaging_processes(job: Job, initial: Initial, shares: Sequence[Sequence[Values]]) -> list[Values]:

@@ -7,11 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.imperative import STATIC_ONLY
+from fluidlite.base.left_out import below, left_out
 from fluidlite.dygraph.base import disable_dygraph, disable_imperative, enabled, no_grad
 from fluidlite.dygraph.parallel import Env, ParallelEnv
-from fluidlite.dygraph.refused import REFUSED
 
-_HOME = {name: refusals for refusals in REFUSED.values() for name in refusals.names}
+_REFUSED = [left_out(module) for module in below("fluid.dygraph")]
+_HOME = {name: refusals for refusals in _REFUSED for name in refusals.names}
 
 __all__ = ["Env", "ParallelEnv", "disable_dygraph", "disable_imperative", "enabled", "no_grad", *_HOME]
 

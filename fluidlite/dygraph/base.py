@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from fluidlite.dygraph.refused import REFUSED
+from fluidlite.base.left_out import left_out
 
-_REFUSED = REFUSED["base"]
+_REFUSED = left_out("fluid.dygraph.base")
 __all__ = ["disable_dygraph", "disable_imperative", "enabled", "no_grad", *_REFUSED.names]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fluidlite.dygraph.refused import REFUSED
+from fluidlite.base.left_out import left_out
 
-_REFUSED = REFUSED["parallel"]
+_REFUSED = left_out("fluid.dygraph.parallel")
 __all__ = ["Env", "ParallelEnv", *_REFUSED.names]
 
 

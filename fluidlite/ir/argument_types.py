@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.place import Place
 from fluidlite.ir.variable import Variable
 
 __all__ = ["shown", "trouble"]
@@ -50,7 +51,7 @@ def shown(value: Any) -> str:
     """A value as a message shows it: Variables by their names, all in at most 60 characters."""
     if isinstance(value, Variable):
         return value.name
-    if type(value).__module__.startswith("fluidlite.") and not isinstance(value, enum.Enum):
+    if type(value).__module__.startswith("fluidlite.") and not isinstance(value, (enum.Enum, Place)):
         return f"<{type(value).__name__}>"  # it may be half made, or its text of many lines
     if type(value) is list and any(isinstance(item, Variable) for item in value):
         text = f"[{', '.join(map(shown, value))}]"

@@ -16,6 +16,7 @@ import inspect
 import pathlib
 import sys
 import traceback
+import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -27,19 +28,55 @@ from fluidlite.ir.argument_types import shown, trouble
 from fluidlite.ir.refused_kinds import refused_of
 from fluidlite.ir.where import user_location
 
-__all__ = ["guard", "guarded"]
+__all__ = ["guard", "guard_start", "guarded", "offered"]
 
 _ACCIDENTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+# the doors of what builds programs: errors of others, such as those about a file, are not about ops
+_BUILDING = ("fluidlite.contrib", "fluidlite.layers", "fluidlite.nets", "fluidlite.paddle")
+_ROOMS_WITHIN = ("fluidlite.ir.", "fluidlite.values.")
 _NUMPY = str(pathlib.Path(np.__file__).parent)
 
 
 def guarded(door: str, public: Iterable[str]) -> dict[str, Any]:
-    """Name -> guarded function for the functions among the public names of a module, by its own name."""
+    """Name -> guarded function for the functions among the public names of a module, by its own name; the
+    constructors of classes among them are guarded in their place.
+    """
     found = {name: getattr(sys.modules[door], name) for name in public}
-    return {name: guard(value, door) for name, value in found.items() if inspect.isfunction(value)}
+    kinds = (types.FunctionType, type)
+    return {name: offered(value, door) for name, value in found.items() if isinstance(value, kinds)}
+
+
+def offered(value: Any, door: str) -> Any:
+    """A function or class as the module `door` offers it: the one guarded, the other with its constructor
+    guarded.
+    """
+    if inspect.isfunction(value):
+        return guard(value, door)
+    if _is_offered(value):
+        guard_start(value, door)
+    return value
 
 
 _guards: dict[Any, Callable[..., Any]] = {}  # a function that two modules offer stays one function
+
+
+def guard_start(cls: type, door: str = "") -> None:
+    """Guard the constructor of a class, or the one that it inherits from another class of FluidLite; messages
+    name the class of the new object, as the module `door` offers it.
+    """
+    # in the class that has it: one more `__init__` in between would hide those of other bases
+    owner = next((base for base in cls.__mro__ if "__init__" in vars(base)), object)
+    start = vars(owner)["__init__"]
+    if not inspect.isfunction(start) or _guards.get(start) is start or not _is_offered(owner):
+        return
+    made = _make_guard(start, owner.__module__, f"{_public(door)}." if door else "")
+    _guards[made] = made
+    owner.__init__ = made  # type: ignore[misc]
+
+
+def _is_offered(cls: type) -> bool:
+    """True for a class of FluidLite that it does not itself make by the thousands, such as ops."""
+    return cls.__module__.startswith("fluidlite.") and not cls.__module__.startswith(_ROOMS_WITHIN)
 
 
 def guard(function: Callable[..., Any], door: str, owner: str = "") -> Callable[..., Any]:
@@ -52,7 +89,12 @@ def guard(function: Callable[..., Any], door: str, owner: str = "") -> Callable[
 
 
 def _make_guard(function: Callable[..., Any], door: str, called: str) -> Callable[..., Any]:
+    """The guard of a function, `called` in messages, or of an `__init__`, where that is what comes before the
+    name of the object's class.
+    """
     refused = refused_of(function)
+    is_start = function.__name__ == "__init__"
+    builds = door.startswith(_BUILDING)
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -62,20 +104,21 @@ def _make_guard(function: Callable[..., Any], door: str, called: str) -> Callabl
                     refused.check(args, kwargs)
                 return function(*args, **kwargs)
             except FluidError as error:
-                _locate(error, called, args, kwargs)
+                if builds:
+                    _locate(error, _where(called, args, kwargs, is_start))
                 raise
             except Exception as error:
                 if not _is_accident(error):
                     raise
                 text = trouble(function, args, kwargs, error) or str(error)
-                raise ArgumentError.of(error, text + _where(called, args, kwargs)) from error
+                raise ArgumentError.of(error, text + _where(called, args, kwargs, is_start)) from error
         except Exception as error:
             shorten(error)
             raise
 
-    # the names by which `pickle` finds it, and the arguments that `inspect` shows
-    wrapper.__module__, wrapper.__qualname__ = door, function.__name__
-    wrapper.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    # the names by which `pickle` finds it; `inspect` finds the arguments through `functools.wraps`
+    wrapper.__module__ = door
+    wrapper.__qualname__ = function.__qualname__ if is_start else function.__name__
     return wrapper
 
 
@@ -87,17 +130,22 @@ def _is_accident(error: Exception) -> bool:
     return all(is_own_source(file) or file.startswith(_NUMPY) for file in files)
 
 
-def _locate(error: FluidError, called: str, args: Any, kwargs: Mapping[str, Any]) -> None:
+def _locate(error: FluidError, where: str) -> None:
     """Add the call and the user's line to the text of an error that has no line."""
     if error.args and isinstance(error.args[0], str) and "built at" not in error.args[0]:
-        error.args = (error.args[0] + _where(called, args, kwargs), *error.args[1:])
+        error.args = (error.args[0] + where, *error.args[1:])
 
 
-def _where(called: str, args: Any, kwargs: Mapping[str, Any]) -> str:
+def _where(called: str, args: Any, kwargs: Mapping[str, Any], is_start: bool) -> str:
+    """The call and the user's line; of a constructor without the object."""
+    if is_start and args:
+        called, args = f"{called}{type(args[0]).__name__}", args[1:]
     given = [*map(shown, args), *(f"{key}={shown(value)}" for key, value in kwargs.items())]
     return f"\n  in {called}({', '.join(given)})\n  built at {user_location()}"
 
 
 def _public(door: str) -> str:
     """A module as users write it."""
+    if door == "fluidlite":
+        return "fluid"
     return "layers" if door.startswith("fluidlite.layers") else door.removeprefix("fluidlite.")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from fluidlite.base.errors import MissingExtraError
 from fluidlite.base.records import dataclass
 
-__all__ = ["Allocation", "find_allocation", "start_command", "understood_by_mpi"]
+__all__ = ["Allocation", "find_allocation", "find_mpiexec", "start_command", "understood_by_mpi"]
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,15 @@ def _pmi(environ: Mapping[str, str]) -> list[str]:
     return next(([f"--mpi={kind}"] for kind in understood_by_mpi(environ) if kind in offered), [])
 
 
-def _mpiexec(environ: Mapping[str, str]) -> str:
+def find_mpiexec(environ: Mapping[str, str]) -> str | None:
+    """The path of the `mpiexec` that starts ranks."""
     # beside Python first: that of `pip install 'fluidlite[mpi]'` goes with its mpi4py
     folders = os.pathsep.join([str(pathlib.Path(sys.executable).parent), environ.get("PATH", "")])
-    found = shutil.which("mpiexec", path=folders)
+    return shutil.which("mpiexec", path=folders)
+
+
+def _mpiexec(environ: Mapping[str, str]) -> str:
+    found = find_mpiexec(environ)
     if found is None:
         raise MissingExtraError(
             "several processes that reduce together are started by mpiexec, which is not there: "

@@ -10,6 +10,7 @@ import numpy as np
 from fluidlite.base.abstract import abstract
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
 from fluidlite.layers.arithmetic.activations import log
@@ -270,4 +271,5 @@ class MultivariateNormalDiag(Distribution):
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fluidlite.base.imported_names import imported_names
+from fluidlite.ir.guarded import guarded
 from fluidlite.optimizer.adaptive import (
     AdadeltaOptimizer,
     AdagradOptimizer,
@@ -69,4 +70,5 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -7,7 +7,7 @@ the shape [], `matmul` is the op matmul_v2. Programs are static from the start; 
 from __future__ import annotations
 
 from fluidlite.base.dtypes import VarType
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 from fluidlite.paddle.tensor.names import FUNCTIONS
 
 __version__ = "2.6.2"  # the version whose static graph this is
@@ -51,7 +51,6 @@ _NAMES = LazyNames(
         "complex64": VarType.COMPLEX64,
         "complex128": VarType.COMPLEX128,
     },
-    guard=GUARD,
 )
 
 

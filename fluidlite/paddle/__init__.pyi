@@ -17,7 +17,6 @@ from fluidlite.paddle import audio as audio
 from fluidlite.paddle import autograd as autograd
 from fluidlite.paddle import callbacks as callbacks
 from fluidlite.paddle import compat as compat
-from fluidlite.paddle import cost_model as cost_model
 from fluidlite.paddle import dataset as dataset
 from fluidlite.paddle import device as device
 from fluidlite.paddle import distributed as distributed
@@ -37,13 +36,10 @@ from fluidlite.paddle import nn as nn
 from fluidlite.paddle import onnx as onnx
 from fluidlite.paddle import optimizer as optimizer
 from fluidlite.paddle import profiler as profiler
-from fluidlite.paddle import quantization as quantization
 from fluidlite.paddle import reader as reader
 from fluidlite.paddle import regularizer as regularizer
 from fluidlite.paddle import signal as signal
-from fluidlite.paddle import sparse as sparse
 from fluidlite.paddle import static as static
-from fluidlite.paddle import sysconfig as sysconfig
 from fluidlite.paddle import tensor as tensor
 from fluidlite.paddle import text as text
 from fluidlite.paddle import utils as utils
@@ -428,6 +424,7 @@ from fluidlite.paddle.tensor.statistics import searchsorted as searchsorted
 from fluidlite.paddle.tensor.statistics import unique_consecutive as unique_consecutive
 from fluidlite.paddle.variable import Tensor as Tensor
 from fluidlite.reading.decorators import batch as batch
+from types import ModuleType as _ModuleType
 from typing import Any as _Any
 
 LazyGuard: _Any
@@ -438,6 +435,7 @@ bool: _VarType
 cauchy_: _Any
 complex128: _VarType
 complex64: _VarType
+cost_model: _ModuleType
 float16: _VarType
 float32: _VarType
 float64: _VarType
@@ -450,6 +448,9 @@ int32: _VarType
 int64: _VarType
 int8: _VarType
 normal_: _Any
+quantization: _ModuleType
+sparse: _ModuleType
+sysconfig: _ModuleType
 tolist: _Any
 uint8: _VarType
 unfold: _Any

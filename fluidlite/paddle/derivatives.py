@@ -91,7 +91,10 @@ class Matrix:
                 at -= self._sizes[place]
                 place += 1
             y = self._ys[place]
-            flat = reshape(y, [y.shape[0], -1])[:, at] if self._batched else reshape(y, [-1])[at]
+            if self._batched:
+                flat = reshape(y, [y.shape[0], -1])[:, at]
+            else:
+                flat = reshape(y, [-1])[at]
             slopes = derivative([flat], self._xs)
             ends = [[x.shape[0], -1] if self._batched else [-1] for x in self._xs]
             parts = [reshape(slope, end) for slope, end in zip(slopes, ends, strict=True)]

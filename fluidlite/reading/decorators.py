@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from fluidlite.ir.guarded import guarded
 from fluidlite.reading.queues import prefetched
 
 if TYPE_CHECKING:
@@ -170,3 +171,6 @@ def multiprocess_reader(
             yield sample
 
     return merged
+
+
+globals().update(guarded(__name__, __all__))

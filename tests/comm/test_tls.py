@@ -17,6 +17,7 @@ from ports import free_endpoint
 from test_tcp import KEY
 from waiting import LIMIT
 
+from fluidlite.cli import doctor
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.tcp.dialer import Dialer
@@ -223,3 +224,16 @@ def test_no_older_protocol() -> None:
         assert context.minimum_version == ssl.TLSVersion.TLSv1_3
         assert context.verify_mode == ssl.CERT_REQUIRED
     assert files("job").client_context().check_hostname
+
+
+# ---------------------------------------------------------------------- `fluidlite doctor`
+def test_the_doctor_tries_the_certificates(encrypted: None) -> None:
+    assert doctor._tls() == "TLSv1.3, each end accepts the other's certificate"
+
+
+def test_the_doctor_finds_a_certificate_of_another_authority(
+    encrypted: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLUIDLITE_TLS_AUTHORITY", files("job", "stranger").authority)
+    with pytest.raises(ssl.SSLError):
+        doctor._tls()

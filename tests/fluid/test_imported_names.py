@@ -1,14 +1,15 @@
 """Names that fluid's modules had only imported, and the names of imperative mode."""
 
 import importlib
+import re
 
 import numpy as np
 import pytest
 
 import fluidlite as fluid
+from fluidlite.base import left_out
 from fluidlite.base.errors import UnsupportedError
 from fluidlite.base.imported_names import _READ_OFF
-from fluidlite.dygraph.refused import REFUSED, WHY
 
 
 @pytest.mark.parametrize("door", sorted(_READ_OFF))
@@ -45,16 +46,32 @@ def test_imperative_mode_says_why_it_is_not_there():
     fluid.disable_dygraph()  # what there is already
 
 
-@pytest.mark.parametrize("module", sorted(REFUSED))
-def test_each_module_of_imperative_mode_has_its_names(module):
-    found = importlib.import_module(f"fluidlite.dygraph.{module}")
-    for name in REFUSED[module].names:
-        assert getattr(found, name) is getattr(fluid.dygraph, name)
-        with pytest.raises(UnsupportedError, match=WHY):
+@pytest.mark.parametrize("module", sorted(left_out._MODULES))
+def test_each_module_that_is_left_out_has_its_names(module):
+    home = module.removeprefix("fluid.") if module.startswith("fluid.") else module
+    found = importlib.import_module(f"fluidlite.{home}")
+    refused = left_out.left_out(module)
+    assert set(refused.names) <= set(found.__all__) and found.__doc__.startswith(f"`{module}`")
+    for name in refused.names:
+        with pytest.raises(UnsupportedError, match=re.escape(refused.reason)):
             getattr(found, name)(1, key=2)
-        assert isinstance(getattr(found, name), type) == (name in REFUSED[module].classes)
+        assert isinstance(getattr(found, name), type) == (name in refused.classes)
+        assert getattr(found, name) is getattr(importlib.import_module(found.__name__), name)
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = found.no_such_name
+
+
+@pytest.mark.parametrize("module", left_out.below("fluid.dygraph"))
+def test_imperative_names_are_those_of_their_modules(module):
+    home = importlib.import_module(f"fluidlite.{module.removeprefix('fluid.')}")
+    for name in left_out.left_out(module).names:
+        assert getattr(fluid.dygraph, name) is getattr(home, name)
+
+
+def test_a_module_below_none_is_not_found():
+    for name in ("fluidlite.paddle.sparse.more", "fluidlite.dygraph.layer", "fluidlite.sparse"):
+        with pytest.raises(ModuleNotFoundError, match=re.escape(name)):
+            importlib.import_module(name)
 
 
 def test_no_grad_changes_nothing():

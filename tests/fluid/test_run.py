@@ -318,3 +318,42 @@ def test_check(tmp_path: pathlib.Path) -> None:
 def test_imperative_names_when_they_are_read(name: str) -> None:
     with pytest.raises(AttributeError, match="; static graphs only"):
         eval(name, {"fluid": fluid, "paddle": paddle})
+
+
+# ------------------------------------------------------------------------------------------------ --cpu
+ON_A_DEVICE = """
+import numpy as np
+import paddle
+import paddle.fluid as fluid
+
+place = fluid.CUDAPlace(0)
+x = fluid.data("x", [None, 4])
+loss = fluid.layers.mean(fluid.layers.fc(x, 1))
+fluid.optimizer.SGD(0.1).minimize(loss)
+exe = fluid.Executor(place)
+exe.run(fluid.default_startup_program())
+data = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+    loss_name=loss.name, places=fluid.cuda_places([0, 1])
+)
+feed = {"x": np.ones((4, 4), "float32")}
+parts = exe.run(data, feed=feed, fetch_list=[loss])[0].shape
+both = fluid.ParallelExecutor(use_cuda=True, loss_name=loss.name)
+whole = both.run(fetch_list=[loss.name], feed=feed)[0].shape
+print(place, parts, whole, fluid.cuda_pinned_places())
+print(paddle.set_device("gpu:0"), fluid.is_compiled_with_cuda())
+"""
+
+
+def test_a_script_for_a_device_on_the_cpu(tmp_path: pathlib.Path) -> None:
+    """Whatever it asks for a device; without the switch the error says what to do."""
+    folder = write(tmp_path, train=ON_A_DEVICE)
+    code, out, err = run("--cpu", "train.py", cwd=folder)
+    assert (code, out) == (0, "CPUPlace (2,) (1,) [CPUPlace]\nCPUPlace False\n"), err
+
+
+@pytest.mark.skipif(fluid.is_compiled_with_cuda(), reason="a CUDA device is here")
+def test_a_script_for_a_device_that_is_not_here(tmp_path: pathlib.Path) -> None:
+    folder = write(tmp_path, train=ON_A_DEVICE)
+    code, _, err = run("train.py", cwd=folder)
+    assert code == 1 and "use CPUPlace(), run the script by `fluidlite run --cpu`" in err
+    assert err.splitlines()[1] == f'  File "{folder / "train.py"}", line 10, in <module>'

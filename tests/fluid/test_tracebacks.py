@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import pathlib
 import re
 import subprocess
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 import fluidlite as fluid
 import fluidlite.paddle as paddle
+from fluidlite.base.refusals import why_left_out
 from fluidlite.base.tracebacks import is_own_source, short_tracebacks
 from fluidlite.errors import ArgumentError, FeedError, FluidError, NotFoundError
 
@@ -83,7 +85,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "percent": (lambda: "%f" % (network(),), "no value while the program is built: fetch it"),  # noqa: UP031
     "loop": (lambda: list(network()), "cannot be iterated over or unpacked .* fetch it"),
     "layer of 2.x": (lambda: paddle.nn.Linear(5, 3)(paddle.static.data("x", [None, 4])), "4 columns"),
-    "size of 2.x": (lambda: paddle.nn.Linear(5, "3"), "in Linear.__init__"),
+    "size of 2.x": (lambda: paddle.nn.Linear(5, "3"), "in Linear"),
     "function of 2.x": (lambda: paddle.reshape(paddle.static.data("x", [2, 4]), [3, 3]), "reshape"),
     "run of 2.x": (run_2x, "received fed shape"),
     "argument of 2.x": (lambda: paddle.nn.functional.pad(None, [1]), "in paddle.nn.functional.pad"),
@@ -244,3 +246,60 @@ def test_warnings_find_the_users_line_in_one_way() -> None:
     ]
     direct = [str(path) for path in files if "warnings.warn(" in path.read_text(encoding="utf8")]
     assert not [path for path in direct if not allowed.search(path)]
+
+
+# ------------------------------------------------------------------------------------------------ all of them
+DOORS = """
+backward clip compiler contrib contrib.layers contrib.mixed_precision
+data_feeder dataset evaluator executor framework incubate.fleet.base.role_maker
+incubate.fleet.collective initializer io layers lod_tensor metrics nets optimizer paddle
+paddle.distribution paddle.inference paddle.io paddle.jit paddle.linalg paddle.metric paddle.nn
+paddle.nn.functional paddle.optimizer paddle.static paddle.static.nn paddle.text
+paddle.vision.transforms parallel_executor param_attr reader regularizer transpiler
+"""
+# what the library makes by the thousands, and what never returns
+NOT_GUARDED = {"Operator", "SelectedRows", "Tensor", "Variable"}
+NOT_CALLED = {"init_parallel_env", "launch", "profiler", "run_check", "spawn", "start_profiler"}
+
+
+class Odd:
+    """A value that nothing takes."""
+
+
+def mistaken(door: str) -> Iterator[tuple[str, Exception]]:
+    """The names of a module with the errors that they raise for an odd value, where they raise one."""
+    module = importlib.import_module(f"fluidlite.{door}")
+    for name in sorted(set(getattr(module, "__all__", dir(module))) - NOT_GUARDED - NOT_CALLED):
+        thing = getattr(module, name)
+        if not callable(thing) or why_left_out(thing) or not thing.__module__.startswith("fluidlite."):
+            continue
+        with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+            try:
+                thing(Odd())
+            except Exception as error:
+                yield name, error
+
+
+@OF_311
+@pytest.mark.parametrize("door", DOORS.split())
+def test_no_public_name_shows_the_library(door: str) -> None:
+    """Functions and constructors alike, whatever they raise."""
+    found = {}
+    for name, error in mistaken(door):
+        frames = traceback.extract_tb(error.__traceback__)
+        if any(is_own_source(frame.filename) for frame in frames):
+            found[name] = error
+    assert not found
+
+
+@OF_311
+def test_an_error_that_nobody_catches_is_short() -> None:
+    """By whatever way it leaves the library: here by a class that is not guarded."""
+    code = "import fluidlite as fluid\nfluid.framework.Operator(None, None)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1 and lines[:2] == [
+        "Traceback (most recent call last):",
+        '  File "<string>", line 2, in <module>',
+    ]
+    assert lines[2].startswith("ValueError: ")

@@ -78,6 +78,8 @@ def _used(module: types.ModuleType, name: str) -> bool:
 
 
 def _line(door: str, name: str, value: object) -> str:
+    if isinstance(value, types.ModuleType) and not hasattr(value, "__file__"):  # made to be refused
+        return f"from types import ModuleType as _ModuleType\n{name}: _ModuleType"
     if isinstance(value, types.ModuleType):
         home, _, last = value.__name__.rpartition(".")
         return _import(home, last, name)
@@ -106,9 +108,17 @@ def _import(home: str, last: str, name: str) -> str:
 
 
 def _home(door: str, value: object) -> tuple[str, str]:
-    """The module that defines a class or function and its name there; empty where there is none."""
-    if getattr(value, "__module__", "").startswith("fluidlite.paddle"):
-        value = getattr(value, "__wrapped__", value)  # what a guard stands before
+    """The module that defines a class or function and its name there; empty where there is none. Of a guard
+    it is the module of the function that it stands before; layers are those of fluid's modules.
+    """
+    looked = [value, getattr(value, "__wrapped__", value)]
+    if not getattr(value, "__module__", "").startswith("fluidlite.layers"):
+        looked.reverse()
+    homes = [_of(door, each) for each in looked]
+    return homes[0] if homes[0][0] else homes[1]
+
+
+def _of(door: str, value: object) -> tuple[str, str]:
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
     if module is None or module == door or not isinstance(value, type | types.FunctionType):
         return "", ""

@@ -18,7 +18,7 @@ from measure import ROOT, Source, sources
 OTHERS = ("benchmarks/floors/",)
 # place by place: at most so many
 AT_MOST = {
-    "entries at the top of fluidlite/": 60,
+    "entries at the top of fluidlite/": 58,
     "circles of modules": 0,
     "imports inside functions": 19,
     "lines over 110 columns": 0,

@@ -119,7 +119,7 @@ def test_files_that_are_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: pat
         vision.VOC2012,
         text.Imdb,
     ):
-        with pytest.raises(MissingFileError, match="FluidLite does not download data"):
+        with pytest.raises(MissingFileError, match="or run the script by `fluidlite run --download`"):
             make()
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import http.server
 import importlib
 import json
 import pathlib
 import pickle
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import make_datasets
@@ -52,14 +56,66 @@ def test_files_that_are_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: pat
     with pytest.raises(MissingFileError) as missing:
         next(reader())
     assert str(missing.value) == (
-        f"file {path} not found: FluidLite does not download data; put "
+        f"file {path} not found: put "
         "https://dataset.bj.bcebos.com/mnist/train-images-idx3-ubyte.gz "
-        "(MD5 f68b3c2dcbeaaa9fbdd348bbdeb94873) there"
+        "(MD5 f68b3c2dcbeaaa9fbdd348bbdeb94873) there, or run the script by `fluidlite run --download`"
     )
     path.parent.mkdir()
     path.write_bytes(b"half of it")
     with pytest.raises(FormatError, match="its MD5 is .*, not f68b3c2dcbeaaa9fbdd348bbdeb94873"):
         dataset.mnist.fetch()
+
+
+CONTENT = b"a data set" * 100_000
+
+
+class Web(http.server.BaseHTTPRequestHandler):
+    """A server with one file, and one that it breaks off in the middle."""
+
+    def do_GET(self) -> None:
+        """Send a file, or 404."""
+        self.send_response(200 if "set" in self.path else 404)
+        self.send_header("Content-Length", str(len(CONTENT)))
+        self.end_headers()
+        self.wfile.write(CONTENT[: len(CONTENT) // (2 if "half" in self.path else 1)])
+
+    def log_message(self, *unused: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def web() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_files_are_fetched_where_that_is_allowed(
+    web: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """Whole and with the right sum, or not at all."""
+    monkeypatch.setattr(dataset.common, "DATA_HOME", str(tmp_path))
+    right = hashlib.md5(CONTENT).hexdigest()
+    with pytest.raises(MissingFileError, match="fluidlite run --download"):
+        dataset.common.download(f"{web}/set", "new", right)
+    monkeypatch.setenv("FLUIDLITE_DOWNLOAD", "1")
+    for address, md5, kind, text in (
+        (f"{web}/set", "0" * 32, FormatError, "is not the file that Paddle reads"),
+        (f"{web}/half-set", right, FormatError, "is not the file that Paddle reads"),
+        (f"{web}/other", right, MissingFileError, "cannot be fetched: HTTP Error 404"),
+        ("http://127.0.0.1:9/set", right, MissingFileError, "cannot be fetched"),
+        ("file:///etc/passwd", right, MissingFileError, "is not an address of the web"),
+    ):
+        with pytest.raises(kind, match=text):
+            dataset.common.download(address, "new", md5)
+        assert not [*(tmp_path / "new").glob("*")]
+    path = pathlib.Path(dataset.common.download(f"{web}/set", "new", right))
+    assert path == tmp_path / "new" / "set" and path.read_bytes() == CONTENT
+    # the second time it is there
+    assert dataset.common.download("http://127.0.0.1:9/set", "new", right) == str(path)
 
 
 @pytest.mark.parametrize("name", [*dataset.__all__])
@@ -70,7 +126,7 @@ def test_every_data_set_says_what_is_missing(
     fetch = getattr(importlib.import_module(f"{PACKAGE}.{name}"), "fetch", None)
     assert (fetch is None) == (name == "image")
     if fetch is not None:
-        with pytest.raises(MissingFileError, match="FluidLite does not download data"):
+        with pytest.raises(MissingFileError, match="not found: put https?:"):
             fetch()
 
 

@@ -60,7 +60,7 @@ def test_a_step_of_training(name: str) -> None:
 
 def test_weights_lie_in_their_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "WEIGHTS_HOME", str(tmp_path))
-    with pytest.raises(MissingFileError, match="resnet18.pdparams not found: FluidLite does not download"):
+    with pytest.raises(MissingFileError, match="resnet18.pdparams not found: put https"):
         paddle.vision.models.resnet18(pretrained=True)
     with pytest.raises(ValueError, match="you should set pretrained=False"):
         paddle.vision.models.vgg11(pretrained=True)

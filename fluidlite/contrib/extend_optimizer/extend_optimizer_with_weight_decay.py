@@ -7,6 +7,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.tracebacks import short_tracebacks
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import Program, name_scope
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.arithmetic.elementwise import elementwise_sub
@@ -103,3 +104,6 @@ def extend_with_decoupled_weight_decay(base_optimizer: type[Optimizer]) -> type[
             super().__init__(weight_decay, apply_decay_param_fun, **kwargs)
 
     return OptimizerWithDecoupledWeightDecay
+
+
+globals().update(guarded(__name__, __all__))

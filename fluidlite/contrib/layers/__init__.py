@@ -23,6 +23,7 @@ from fluidlite.contrib.layers.nn import (
     var_conv_2d,
 )
 from fluidlite.contrib.layers.rnn_impl import BasicGRUUnit, BasicLSTMUnit, basic_gru, basic_lstm
+from fluidlite.ir.guarded import guarded
 
 __all__ = [
     "BasicGRUUnit",
@@ -50,3 +51,5 @@ __all__ = [
     "tree_conv",
     "var_conv_2d",
 ]
+
+globals().update(guarded(__name__, __all__))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 
 _NAMES = LazyNames(
     __name__,
@@ -11,7 +11,6 @@ _NAMES = LazyNames(
         "is_float16_supported"
     },
     "debugging",
-    guard=GUARD,
 )
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "cluster_files_reader",
     "download",
     "fetch_all",
+    "find_file",
     "md5file",
     "must_mkdirs",
     "split",
@@ -28,6 +29,9 @@ __all__ = [
 
 Reader: TypeAlias = "Callable[[], Iterator[Any]]"
 DATA_HOME = os.path.expanduser("~/.cache/paddle/dataset")
+_MAY_DOWNLOAD = "FLUIDLITE_DOWNLOAD"  # the environment variable of `fluidlite run --download`
+_PART = 1 << 20
+_PATIENCE = 30  # seconds without a byte
 
 
 def must_mkdirs(path: str) -> None:
@@ -53,7 +57,7 @@ _FAST = hasattr(hashlib, "file_digest")  # from Python 3.11 on
 
 def _digest(source: Any) -> str:
     found = hashlib.md5(usedforsecurity=False)
-    while part := source.read(1 << 20):
+    while part := source.read(_PART):
         found.update(part)
     return found.hexdigest()
 
@@ -63,21 +67,58 @@ def download(url: str, module_name: str, md5sum: str, save_name: str | None = No
     is not there, FormatError where its MD5 sum is another one.
     """
     path = os.path.join(DATA_HOME, module_name, url.split("/")[-1] if save_name is None else save_name)
-    if not os.path.isfile(path):
-        raise MissingFileError(
-            f"file {path} not found: FluidLite does not download data; put {url} (MD5 {md5sum}) there"
-        )
-    check_md5(path, md5sum)
+    return find_file(path, url, md5sum)
+
+
+def find_file(path: str, url: str, md5sum: str | None) -> str:
+    """The path of a file that Paddle would fetch from `url`, with its MD5 sum checked unless that is None.
+
+    It is fetched only where the user has allowed it, and only by its sum: `fluidlite run --download`, or
+    FLUIDLITE_DOWNLOAD=1. MissingFileError where it is not there, FormatError where its sum is another one.
+    """
+    is_there = os.path.isfile(path)
+    if not is_there and (md5sum is None or os.environ.get(_MAY_DOWNLOAD, "0") in ("", "0")):
+        known = "" if md5sum is None else f" (MD5 {md5sum})"
+        allowed = "" if md5sum is None else ", or run the script by `fluidlite run --download`"
+        raise MissingFileError(f"file {path} not found: put {url}{known} there{allowed}")
+    if not is_there:
+        _fetch(path, url, str(md5sum))
+    if md5sum is not None:
+        check_md5(path, md5sum)
     return path
+
+
+def _fetch(path: str, url: str, md5sum: str) -> None:
+    """Fetch a file; it is in its place when it is whole, and has the sum."""
+    import tempfile
+    import urllib.request
+
+    if not url.startswith(("https://", "http://")):
+        raise MissingFileError(f"file {path} not found: {url} is not an address of the web")
+    folder = os.path.dirname(path)
+    must_mkdirs(folder)
+    sys.stderr.write(f"fetching {url}\n")
+    handle, waiting = tempfile.mkstemp(dir=folder, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as out, urllib.request.urlopen(url, timeout=_PATIENCE) as source:
+            while part := source.read(_PART):
+                out.write(part)
+        found = md5file(waiting)
+        if found != md5sum:
+            raise FormatError(f"{url} is not the file that Paddle reads: its MD5 is {found}, not {md5sum}")
+        os.replace(waiting, path)
+    except OSError as error:
+        raise MissingFileError(f"file {path} not found, and {url} cannot be fetched: {error}") from error
+    finally:
+        if os.path.exists(waiting):
+            os.unlink(waiting)
 
 
 def check_md5(path: str, md5sum: str) -> None:
     """FormatError unless the MD5 sum of a file is `md5sum`."""
     found = md5file(path)
     if found != md5sum:
-        raise FormatError(
-            f"{path} is not the file that paddle.dataset reads: its MD5 is {found}, not {md5sum}"
-        )
+        raise FormatError(f"{path} is not the file that Paddle reads: its MD5 is {found}, not {md5sum}")
 
 
 def fetch_all() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 
 _NAMES = LazyNames(
     __name__,
@@ -28,7 +28,6 @@ _NAMES = LazyNames(
         "shard_optimizer shard_tensor to_static",
     },
     "collective communication entry_attr fleet io launch_ps parallel passes rpc sharding",
-    guard=GUARD,
 )
 
 

@@ -8,9 +8,7 @@ from fluidlite.paddle.distributed import fleet as fleet
 from fluidlite.paddle.distributed import io as io
 from fluidlite.paddle.distributed import launch_ps as launch_ps
 from fluidlite.paddle.distributed import parallel as parallel
-from fluidlite.paddle.distributed import passes as passes
 from fluidlite.paddle.distributed import rpc as rpc
-from fluidlite.paddle.distributed import sharding as sharding
 from fluidlite.paddle.distributed.communication import stream as stream
 from fluidlite.paddle.distributed.communication.calls import P2POp as P2POp
 from fluidlite.paddle.distributed.communication.calls import all_gather as all_gather
@@ -56,6 +54,7 @@ from fluidlite.paddle.distributed.parallel import is_available as is_available
 from fluidlite.paddle.distributed.parallel import is_initialized as is_initialized
 from fluidlite.paddle.distributed.sharded_layers import split as split
 from fluidlite.paddle.distributed.spawning import spawn as spawn
+from types import ModuleType as _ModuleType
 from typing import Any as _Any
 
 DistAttr: _Any
@@ -68,9 +67,11 @@ Shard: _Any
 Strategy: _Any
 dtensor_from_fn: _Any
 load_state_dict: _Any
+passes: _ModuleType
 reshard: _Any
 save_state_dict: _Any
 shard_layer: _Any
 shard_optimizer: _Any
 shard_tensor: _Any
+sharding: _ModuleType
 to_static: _Any

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 
 _HOME = "fluidlite.paddle.hapi"
 _NAMES = LazyNames(
     __name__,
     {f"{_HOME}.model": "Model", f"{_HOME}.model_summary": "summary", f"{_HOME}.count": "flops"},
     "callbacks model model_summary progressbar",
-    guard=GUARD,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 
 _NAMES = LazyNames(
     __name__,
@@ -14,7 +14,6 @@ _NAMES = LazyNames(
         "softmax_mask_fuse_upper_triangle",
     },
     "autograd autotune nn",
-    guard=GUARD,
 )
 
 

@@ -1,6 +1,10 @@
 # written by tests/house/stubs.py
 """`paddle.incubate`: functions under their earlier names."""
 
+from fluidlite.paddle.geometric import segment_max as segment_max
+from fluidlite.paddle.geometric import segment_mean as segment_mean
+from fluidlite.paddle.geometric import segment_min as segment_min
+from fluidlite.paddle.geometric import segment_sum as segment_sum
 from fluidlite.paddle.incubate import autograd as autograd
 from fluidlite.paddle.incubate import autotune as autotune
 from fluidlite.paddle.incubate import nn as nn
@@ -11,9 +15,3 @@ from fluidlite.paddle.incubate.operators import softmax_mask_fuse as softmax_mas
 from fluidlite.paddle.incubate.operators import softmax_mask_fuse_upper_triangle as softmax_mask_fuse_upper_triangle
 from fluidlite.paddle.incubate.optimizers import LookAhead as LookAhead
 from fluidlite.paddle.incubate.optimizers import ModelAverage as ModelAverage
-from typing import Any as _Any
-
-segment_max: _Any
-segment_mean: _Any
-segment_min: _Any
-segment_sum: _Any

@@ -93,6 +93,7 @@ class DataLoader:
     `use_buffer_reader` and `use_shared_memory` change nothing.
     """
 
+    _workers: Workers | None = None  # where the constructor fails, too: the end of the object asks for them
     from_generator = staticmethod(fluid_reader.DataLoader.from_generator)
     from_dataset = staticmethod(fluid_reader.DataLoader.from_dataset)
 
@@ -115,7 +116,6 @@ class DataLoader:
         worker_init_fn: Callable[[int], None] | None = None,
         persistent_workers: bool = False,
     ) -> None:
-        self._workers: Workers | None = None
         if not return_list and feed_list is None:
             raise AssertionError("feed_list should be set when return_list=False")
         if num_workers < 0 or timeout < 0 or prefetch_factor < 1:

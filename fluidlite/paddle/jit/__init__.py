@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 from fluidlite.paddle.jit.refused import REFUSED
 
 _NAMES = LazyNames(
@@ -12,7 +12,6 @@ _NAMES = LazyNames(
         "fluidlite.paddle.jit.refused": " ".join(REFUSED.names),
     },
     "translated_layer",
-    guard=GUARD,
 )
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 
 _NAMES = LazyNames(
-    __name__,
-    {"fluidlite.paddle.metric.metrics": "Accuracy Auc Metric Precision Recall accuracy"},
-    guard=GUARD,
+    __name__, {"fluidlite.paddle.metric.metrics": "Accuracy Auc Metric Precision Recall accuracy"}
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 
 _LAYER = "fluidlite.paddle.nn.layer"
 _NAMES = LazyNames(
@@ -38,7 +38,6 @@ _NAMES = LazyNames(
         "TransformerEncoder TransformerEncoderLayer",
     },
     "functional initializer layer quant utils",
-    guard=GUARD,
 )
 
 

@@ -4,12 +4,11 @@
 from fluidlite.clip import GradientClipByNorm as _ClipGradByNorm
 from fluidlite.clip import GradientClipByValue as _ClipGradByValue
 from fluidlite.layers.recurrence.decoders import BeamSearchDecoder as BeamSearchDecoder
-from fluidlite.layers.recurrence.decoders import dynamic_decode as dynamic_decode
+from fluidlite.layers.rnn import dynamic_decode as dynamic_decode
 from fluidlite.paddle.attributes import ParamAttr as ParamAttr
 from fluidlite.paddle.nn import functional as functional
 from fluidlite.paddle.nn import initializer as initializer
 from fluidlite.paddle.nn import layer as layer
-from fluidlite.paddle.nn import quant as quant
 from fluidlite.paddle.nn import utils as utils
 from fluidlite.paddle.nn.clip import ClipGradByGlobalNorm as ClipGradByGlobalNorm
 from fluidlite.paddle.nn.layer.activation import CELU as CELU
@@ -139,6 +138,8 @@ from fluidlite.paddle.nn.layer.transformer import TransformerDecoder as Transfor
 from fluidlite.paddle.nn.layer.transformer import TransformerDecoderLayer as TransformerDecoderLayer
 from fluidlite.paddle.nn.layer.transformer import TransformerEncoder as TransformerEncoder
 from fluidlite.paddle.nn.layer.transformer import TransformerEncoderLayer as TransformerEncoderLayer
+from types import ModuleType as _ModuleType
 
+quant: _ModuleType
 ClipGradByNorm = _ClipGradByNorm
 ClipGradByValue = _ClipGradByValue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 
 _NAMES = LazyNames(
     __name__,
@@ -33,7 +33,6 @@ _NAMES = LazyNames(
         "fluidlite.paddle.indexing": "setitem",
     },
     "amp nn",
-    guard=GUARD,
 )
 
 

@@ -1,8 +1,11 @@
 # written by tests/house/stubs.py
 """`paddle.tensor`: functions of tensors, each an op or a few"""
 
-from fluidlite.layers.flow.array import array_length as array_length
-from fluidlite.layers.flow.array import array_read as array_read
+from fluidlite.layers.control_flow import array_length as array_length
+from fluidlite.layers.control_flow import array_read as array_read
+from fluidlite.paddle import fmax as fmax
+from fluidlite.paddle import fmin as fmin
+from fluidlite.paddle import heaviside as heaviside
 from fluidlite.paddle.build import cast as _cast_
 from fluidlite.paddle.build import cast as cast
 from fluidlite.paddle.nn.functional.vision import diag_embed as diag_embed
@@ -357,11 +360,7 @@ from fluidlite.paddle.tensor.statistics import nansum as nansum
 from fluidlite.paddle.tensor.statistics import quantile as quantile
 from fluidlite.paddle.tensor.statistics import searchsorted as searchsorted
 from fluidlite.paddle.tensor.statistics import unique_consecutive as unique_consecutive
-from typing import Any as _Any
 
-fmax: _Any
-fmin: _Any
-heaviside: _Any
 abs_ = _abs_
 acos_ = _acos_
 acosh_ = _acosh_

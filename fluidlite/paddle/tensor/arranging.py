@@ -409,7 +409,8 @@ def cdist(
 ) -> Variable:
     """The p-norms of the differences of each row of x and each of y."""
     need_float(x, "cdist")
-    if p < 0 or len(x.shape) < 2 or len(y.shape) < 2 or x.shape[-1] != y.shape[-1]:
+    ranks = len(x.shape), len(y.shape)
+    if p < 0 or min(ranks) < 2 or x.shape[-1] != y.shape[-1]:
         raise AssertionError(
             f"cdist needs rows of one length and p >= 0, but x is {list(x.shape)}, y {list(y.shape)}, p {p}"
         )

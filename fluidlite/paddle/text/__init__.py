@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 
 _HOME = "fluidlite.paddle.text"
 _NAMES = LazyNames(
@@ -12,7 +12,6 @@ _NAMES = LazyNames(
         f"{_HOME}.datasets": "Conll05st Imdb Imikolov Movielens UCIHousing WMT14 WMT16",
     },
     "datasets",
-    guard=GUARD,
 )
 
 

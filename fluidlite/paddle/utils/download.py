@@ -1,11 +1,10 @@
-"""`paddle.utils.download`: files that 2.6.2 fetches, which must be in their place here."""
+"""`paddle.utils.download`: files of weights, fetched where the user allows it."""
 
 from __future__ import annotations
 
 import os
 
-from fluidlite.base.errors import MissingFileError
-from fluidlite.paddle.dataset.common import check_md5
+from fluidlite.paddle.dataset.common import find_file
 
 __all__ = ["get_weights_path_from_url"]
 
@@ -17,8 +16,4 @@ def get_weights_path_from_url(url: str, md5sum: str | None = None) -> str:
     it is not there, FormatError where its MD5 sum is another one.
     """
     path = os.path.join(WEIGHTS_HOME, url.split("/")[-1])
-    if not os.path.isfile(path):
-        raise MissingFileError(f"file {path} not found: FluidLite does not download weights; put {url} there")
-    if md5sum is not None:
-        check_md5(path, md5sum)
-    return path
+    return find_file(path, url, md5sum)

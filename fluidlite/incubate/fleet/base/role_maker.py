@@ -14,6 +14,7 @@ from fluidlite.incubate.fleet.base.roles import (
     UserDefinedCollectiveRoleMaker,
     UserDefinedRoleMaker,
 )
+from fluidlite.ir.guarded import guarded
 
 __all__ = [
     "GeneralRoleMaker",
@@ -27,4 +28,5 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

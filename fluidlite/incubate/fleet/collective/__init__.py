@@ -24,6 +24,7 @@ from fluidlite.incubate.fleet.collective.strategy import (
     TrainStatus,
 )
 from fluidlite.incubate.fleet.utils.fs import FS, LocalFS
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.optimizer import RecomputeOptimizer
 from fluidlite.transpiler.config import DistributeTranspilerConfig
@@ -407,10 +408,10 @@ class CollectiveOptimizer(DistributedOptimizer):
         if strategy.mode == "collective":
             return main_program
         if execution.num_threads < strategy.nccl_comm_num + 1:
-            execution.num_threads = strategy.nccl_comm_num + 1
+            execution.set_unasked(num_threads=strategy.nccl_comm_num + 1)
         strategy.num_trainers, strategy.trainer_id = self._fleet.worker_num(), self._fleet.worker_index()
         strategy.trainers_endpoints = self._fleet.worker_endpoints()
-        strategy.enable_backward_optimizer_op_deps = True
+        strategy.set_unasked(enable_backward_optimizer_op_deps=True)
         self._compiled_program = CompiledProgram(main_program)
         return self._compiled_program.with_data_parallel(
             loss_name=self._loss.name, build_strategy=strategy, exec_strategy=execution, share_vars_from=None
@@ -424,4 +425,5 @@ def _is_dgc(optimizer: Any) -> bool:
 fleet = Collective()
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

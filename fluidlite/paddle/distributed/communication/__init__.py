@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 
 _HERE = "fluidlite.paddle.distributed.communication"
 _NAMES = LazyNames(
@@ -15,7 +15,6 @@ _NAMES = LazyNames(
         "fluidlite.paddle.distributed.parallel": "is_initialized",
     },
     "calls group objects stream tensors",
-    guard=GUARD,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 
 _HOME = "fluidlite.paddle.nn.functional"
 _NAMES = LazyNames(
@@ -33,7 +33,6 @@ _NAMES = LazyNames(
         "pixel_shuffle pixel_unshuffle temporal_shift",
         "fluidlite.paddle.tensor.math": "tanh tanh_",
     },
-    guard=GUARD,
 )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, is_float, to_vartype
-from fluidlite.ir.guarded import guard
+from fluidlite.ir.guarded import guard, guard_start
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.ir.warned import warn_user
 from fluidlite.layer_helper_base import LayerHelperBase
@@ -84,8 +84,8 @@ class Layer:
     def __init_subclass__(cls, **others: Any) -> None:
         """Guard the constructor of a layer of this library; those of users' layers are theirs."""
         super().__init_subclass__(**others)
-        if "__init__" in vars(cls) and cls.__module__.startswith("fluidlite."):
-            cls.__init__ = guard(cls.__init__, cls.__module__, cls.__name__)  # type: ignore[method-assign]
+        if cls.__module__.startswith("fluidlite."):
+            guard_start(cls)
 
     @functools.partial(guard, door=__name__, owner="Layer")
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import GUARD, LazyNames
+from fluidlite.base.lazy import LazyNames
 
 _NAMES = LazyNames(
     __name__,
@@ -21,7 +21,6 @@ _NAMES = LazyNames(
         "fluidlite.paddle.static.nn.py_layer": "static_pylayer",
         "fluidlite.paddle.static.variables": "create_parameter",
     },
-    guard=GUARD,
 )
 
 

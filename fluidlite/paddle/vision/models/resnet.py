@@ -37,7 +37,15 @@ __all__ = [
 ]
 
 # blocks in each of the four stages
-_DEPTHS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+_DEPTHS = {
+    # two convolutions a block
+    18: (2, 2, 2, 2),
+    34: (3, 4, 6, 3),
+    # three
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+}
 
 
 class BasicBlock(Layer):

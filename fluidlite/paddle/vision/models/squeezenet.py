@@ -17,7 +17,8 @@ from fluidlite.paddle.vision.models.weights import with_weights
 __all__ = ["SqueezeNet", "squeezenet1_0", "squeezenet1_1"]
 
 # maps inside and on each of the two ways out
-_FIRES = ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256))
+_FIRE_PAIRS = ((16, 64), (32, 128), (48, 192), (64, 256))
+_FIRES = tuple(fire for fire in _FIRE_PAIRS for _ in range(2))
 # version -> (the first convolution's maps and size, fires behind which a pool stands)
 _VERSIONS = {"1.0": ((96, 7), (2, 6)), "1.1": ((64, 3), (1, 3))}
 

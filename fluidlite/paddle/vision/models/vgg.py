@@ -20,7 +20,12 @@ __all__ = ["VGG", "make_layers", "vgg11", "vgg13", "vgg16", "vgg19"]
 
 _WIDTHS = (64, 128, 256, 512, 512)
 # convolutions before each of the five pools
-_DEPTHS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
+_DEPTHS = {
+    11: (1, 1, 2, 2, 2),  # configuration A of the paper
+    13: (2, 2, 2, 2, 2),  # B
+    16: (2, 2, 3, 3, 3),  # D
+    19: (2, 2, 4, 4, 4),  # E
+}
 
 
 class VGG(Layer):

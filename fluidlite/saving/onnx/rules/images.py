@@ -146,7 +146,8 @@ def _shuffle_channel(op: OpView) -> None:
     x = front(op)
     channels = front_shape(op)[1]
     rest = op.dims(x, 2, 4)
-    made = _rearranged(op, x, [0, groups, channels // groups, rest], [0, 2, 1, 3, 4], [op.add("Shape", x)])
+    split: list[int | str] = [0, groups, channels // groups, rest]
+    made = _rearranged(op, x, split, [0, 2, 1, 3, 4], [op.add("Shape", x)])
     found = back(op, made, 4)
     op.put(found)
 
@@ -161,7 +162,8 @@ def _space_to_depth(op: OpView) -> None:
     columns = op.dims(x, 3, 4)
     sides = [op.add("Div", side, op.ints(block)) for side in (rows, columns)]
     split: list[int | str] = [0, block, block, channels // block**2, rows, columns]
-    op.put(_rearranged(op, x, split, [0, 3, 4, 1, 5, 2], [op.dims(x, 0, 1), channels * block**2, *sides]))
+    deep = [op.dims(x, 0, 1), channels * block**2, *sides]
+    op.put(_rearranged(op, x, split, [0, 3, 4, 1, 5, 2], deep))
 
 
 @exports("pixel_unshuffle")

@@ -81,7 +81,9 @@ def _gru(op: OpView) -> None:
         raise op.error(f"gate_activation {kinds[0]!r} without origin_mode: 1 - sigmoid(x) is sigmoid(-x)")
     weight = op.parameter("Weight")
     size = weight.shape[0]
-    bias = op.parameter("Bias").reshape(1, -1) if op.has("Bias") else np.zeros((1, 3 * size), weight.dtype)
+    bias = np.zeros((1, 3 * size), weight.dtype)
+    if op.has("Bias"):
+        bias = op.parameter("Bias").reshape(1, -1)
     sign = np.ones(3 * size, weight.dtype)
     if not op.attr("origin_mode"):
         sign[:size] = -1

@@ -113,7 +113,7 @@ class DistributedStrategy:
         self._trainer_runtime_config = TrainerRuntimeConfig()
         self._server_runtime_config = ServerRuntimeConfig()
         self._execute_strategy, self._build_strategy = ExecutionStrategy(), BuildStrategy()
-        self._execute_strategy.num_threads = int(_threads())
+        self._execute_strategy.set_unasked(num_threads=int(_threads()))
         if int(_threads()) > 1:
             self._build_strategy.reduce_strategy = BuildStrategy.ReduceStrategy.Reduce
         self.debug_opt: dict[str, Any] | None = None
@@ -277,7 +277,7 @@ class _Strategy(DistributedStrategy):
 
     def check_execute_strategy(self) -> None:
         """Threads of a trainer in step wait for each other."""
-        self._execute_strategy.use_thread_barrier = self.IN_STEP
+        self._execute_strategy.set_unasked(use_thread_barrier=self.IN_STEP)
 
     def check_build_strategy(self) -> None:
         """Threads of a trainer share the parameters."""

@@ -150,7 +150,11 @@ class _Options(_Field):
             if field.name in self.kind._DEFAULTS:  # type: ignore[attr-defined]
                 kept = getattr(message, field.name)
                 is_rule = field.name == "reduce_strategy"
-                setattr(found, field.name, BuildStrategy.ReduceStrategy(kept) if is_rule else kept)
+                value = BuildStrategy.ReduceStrategy(kept) if is_rule else kept
+                if kept == field.default_value:
+                    found.set_unasked(**{field.name: value})
+                else:
+                    setattr(found, field.name, value)
         return found
 
     def __set__(self, strategy: DistributedStrategy, value: Any) -> None:

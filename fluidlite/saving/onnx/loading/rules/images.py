@@ -155,7 +155,8 @@ def _depth_to_space(op: NodeView) -> None:
         raise op.error(f"mode 'DCR' of {list(op.shape())}, whose sizes are not known")
     depth = channels // block**2
     split = [-1, block, block, depth, rows, columns]
-    made = _rearranged(op, op.x(), split, [0, 3, 4, 1, 5, 2], [-1, depth, rows * block, columns * block])
+    flat = [-1, depth, rows * block, columns * block]
+    made = _rearranged(op, op.x(), split, [0, 3, 4, 1, 5, 2], flat)
     op.put(made)
 
 

@@ -94,7 +94,9 @@ def _anchor_halves(op: OpView) -> Array:
     attrs = {name: op.attr(name) for name in registry.get(op.type).attr_defs}
     definition = registry.get(op.type)
     assert definition.compute is not None
-    boxes, _ = definition.compute(xp=np, Input=np.zeros((1, 1, 1, 1), np.float32), **{**attrs, "offset": 0.0})
+    attrs["offset"] = 0.0
+    one_cell = np.zeros((1, 1, 1, 1), np.float32)
+    boxes, _ = definition.compute(xp=np, Input=one_cell, **attrs)
     halves: Array = boxes[0, 0, :, 2:]
     return halves
 

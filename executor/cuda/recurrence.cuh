@@ -6,27 +6,6 @@
 
 #define LIMIT 512  // units
 
-struct Identity {
-  __device__ static S of(S x) { return x; }
-  __device__ static S slope(S) { return 1; }
-};
-struct Sigmoid {
-  __device__ static S of(S x) { return (S)0.5 * tanh((S)0.5 * x) + (S)0.5; }
-  __device__ static S slope(S y) { return y - y * y; }
-};
-struct ClampedSigmoid {
-  __device__ static S of(S x) { return Sigmoid::of(x > 13 ? (S)13 : x); }
-  __device__ static S slope(S y) { return Sigmoid::slope(y); }
-};
-struct Tanh {
-  __device__ static S of(S x) { return tanh(x); }
-  __device__ static S slope(S y) { return 1 - y * y; }
-};
-struct Relu {
-  __device__ static S of(S x) { return x < 0 ? (S)0 : x; }
-  __device__ static S slope(S y) { return y > 0; }
-};
-
 // the steps of the sequence of this block: those with more sequences than its rank
 __device__ inline Index steps_of(const Index* starts, Index steps, Index rank) {
   Index count = 0;

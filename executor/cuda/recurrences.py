@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Hashable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import KernelContext
+from fluidlite.executor.cuda.cell_text import cell_text
 from fluidlite.executor.cuda.kernel import THREADS, WARP, CudaKernel
+from fluidlite.ops.kernels.cells import CellForm, gradient, incoming
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
-from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun
-from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun
-from fluidlite.ops.kernels.recurrence import Activation, TimeSteps
+from fluidlite.ops.kernels.recurrence import TimeSteps
+from fluidlite.ops.kernels.recurrent_steps import RecurrentBack, RecurrentLayer, RecurrentRun, weight_sums
 
 __all__ = ["DeviceRecurrences", "fits_launch"]
 
@@ -23,23 +24,6 @@ Maybe: TypeAlias = "Array | None"
 
 _COMMON = ("blocks.cuh", "recurrence.cuh")
 _LIMIT = 512  # units whose states lie in shared memory, and whose weights in the cache of a device
-_NAMES = {
-    "identity": "Identity",
-    "sigmoid": "Sigmoid",
-    "clamped_sigmoid": "ClampedSigmoid",
-    "tanh": "Tanh",
-    "relu": "Relu",
-}
-
-
-class _LaunchForm(NamedTuple):
-    """Facts that a launch depends on: steps, elements, columns that threads share, switches of the text."""
-
-    steps: TimeSteps
-    dtype: Any
-    columns: int
-    has: Mapping[str, bool]
-    activations: Mapping[str, Activation]
 
 
 class DeviceRecurrences(CompiledSteps):
@@ -49,74 +33,85 @@ class DeviceRecurrences(CompiledSteps):
         # a graph goes on reading them, whatever the cache drops
         self._last: weakref.WeakKeyDictionary[KernelContext, Any] = weakref.WeakKeyDictionary()
 
-    def _kept(self, ctx: KernelContext, xp: Any, steps: TimeSteps) -> tuple[Array, Array]:
-        """The places of steps, which live as long as the call that has used them last."""
-        found = self._last[ctx] = _places(xp, steps)
-        return found
-
-    def lstm(
-        self, ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, saves: bool, fixed: Hashable
-    ) -> LstmRun | None:
+    def recurrence(
+        self, ctx: KernelContext, layer: RecurrentLayer, X: Array, bias: Maybe, saves: bool, fixed: Hashable
+    ) -> RecurrentRun | None:
         """One launch; see `CompiledSteps`."""
-        if not _fits_lstm(layer, X, bias):
+        if not _fits(layer, X, bias):
             return None
-        xp, size = layer.cell.xp, layer.cell.size
-        widths = (1, 1, 4, 1) if saves else (1, 1, 0, 0)
-        run = LstmRun(*(xp.empty((len(X), count * size), X.dtype) for count in widths))
-        given = (X, layer.weight, bias, _peepholes(layer), layer.first_states, layer.first_cells)
-        arrays = [*map(functools.partial(_whole, xp), given), *self._kept(ctx, xp, layer.steps), *run]
-        _launch_lstm(layer, "lstm", 4 * size, arrays, {"SAVES": saves})
+        xp, size, layout = layer.xp, layer.size, layer.form.cell.layout
+        saves = saves or not layer.carries_cells
+        columns = {"hidden": size, "gates": len(layout.saved) * size * saves}
+        for name in layout.alone:
+            columns[name] = size if saves or name == "cells" else 0
+        run = RecurrentRun(**{name: xp.empty((len(X), count), X.dtype) for name, count in columns.items()})
+        given = [X, *layer.weights, bias, *_firsts(layer)]
+        first, last = layout.state
+        has = {"SAVES": saves, "BIASED": bias is not None}
+        self._launch(ctx, layer, "", (last - first) * size, [given, _present(layer, run)], has)
         return run
 
-    def lstm_back(
-        self, ctx: KernelContext, layer: LstmLayer, run: LstmRun, d: Maybe, dcells: Maybe, last_cells: Maybe
-    ) -> tuple[Array, ...] | None:
+    def recurrence_back(
+        self,
+        ctx: KernelContext,
+        layer: RecurrentLayer,
+        run: RecurrentRun,
+        d: Maybe,
+        dcells: Maybe,
+        last_cells: Maybe,
+    ) -> RecurrentBack | None:
         """One launch, and sums over rows for the bias; see `CompiledSteps`."""
-        if not _fits_lstm(layer, *run, d, dcells, last_cells):
+        if not _fits(layer, *run, d, dcells, last_cells):
             return None
-        xp, size, steps = layer.cell.xp, layer.cell.size, layer.steps
-        rows = len(run.hidden)
-        dx, earlier, before = (xp.empty((rows, count * size), run.hidden.dtype) for count in (4, 1, 1))
-        first_cells = xp.empty((steps.running, size), run.hidden.dtype)
-        incoming = xp.zeros_like(run.hidden) if d is None else d
-        initial = layer.first_states, layer.first_cells
-        given = (incoming, dcells, last_cells, layer.weight.T, _peepholes(layer), *initial)
-        arrays = [*map(functools.partial(_whole, xp), given), *self._kept(ctx, xp, steps)]
-        arrays += [*map(functools.partial(_whole, xp), run), dx, earlier, before, first_cells]
+        xp, size = layer.xp, layer.size
+        given = xp.zeros_like(run.hidden) if d is None else d
+        widths = len(layer.form.cell.once), 1, 1
+        sums, earlier, second = (xp.empty((len(given), count * size), given.dtype) for count in widths)
+        first = xp.empty((layer.steps.running, size), given.dtype)
+        of_cells = [dcells, last_cells] if layer.carries_cells else []
+        weights = [weight.T for weight in layer.weights]
+        read = _present(layer, run) if layer.carries_cells else [run.hidden, run.gates]
+        ends = [given, *of_cells, *weights, *_firsts(layer)], [*read, sums, earlier, second, first]
         has = {"HAS_DCELLS": dcells is not None, "HAS_LAST": last_cells is not None}
-        _launch_lstm(layer, "lstm_grad", size, arrays, has)
-        return dx, earlier, _bias_gradient(layer, run, dx, before), first_cells
+        self._launch(ctx, layer, "_grad", size, ends, has)
+        bias = sums.sum(axis=0)
+        if not layer.carries_cells:
+            return RecurrentBack(sums, bias, earlier, first_states=first, second=second)
+        if layer.peepholes is not None:
+            assert run.cells is not None
+            bias = weight_sums(layer, bias, sums, {"cell": run.cells, "before": second})
+        return RecurrentBack(sums, bias, earlier, first_cells=first)
 
-    def gru(
-        self, ctx: KernelContext, layer: GruLayer, X: Array, bias: Maybe, fixed: Hashable
-    ) -> GruRun | None:
-        """One launch; see `CompiledSteps`."""
-        unit, steps, first_states = layer
-        if not _fits(unit.size, steps, unit.gate_weight, X, unit.candidate_weight, bias, first_states):
-            return None
-        xp, size = unit.xp, unit.size
-        run = GruRun(*(xp.empty((len(X), count * size), X.dtype) for count in (1, 3, 1)))
-        given = (X, unit.gate_weight, unit.candidate_weight, bias, first_states)
-        arrays = [*map(functools.partial(_whole, xp), given), *self._kept(ctx, xp, steps), *run]
-        _launch_gru(layer, "gru", 2 * size, arrays, bias is not None)
-        return run
-
-    def gru_back(
-        self, ctx: KernelContext, layer: GruLayer, run: GruRun, d: Array
-    ) -> tuple[Array, ...] | None:
-        """One launch, and a sum over rows for the bias; see `CompiledSteps`."""
-        unit, steps, first_states = layer
-        weights = unit.gate_weight.T, unit.candidate_weight.T
-        if not _fits(unit.size, steps, *weights, run.hidden, run.gates, first_states, d):
-            return None
-        xp, size = unit.xp, unit.size
-        dx, earlier, reset = (xp.empty((len(d), count * size), d.dtype) for count in (3, 1, 1))
-        first = xp.empty((steps.running, size), d.dtype)
-        given = (d, *weights, first_states)
-        arrays = [*map(functools.partial(_whole, xp), given), *self._kept(ctx, xp, steps)]
-        arrays += [*map(functools.partial(_whole, xp), (run.hidden, run.gates)), dx, earlier, reset, first]
-        _launch_gru(layer, "gru_grad", size, arrays, False)
-        return dx, earlier, reset, dx.sum(axis=0), first
+    def _launch(
+        self,
+        ctx: KernelContext,
+        layer: RecurrentLayer,
+        suffix: str,
+        columns: int,
+        arrays: Sequence[Sequence[Maybe]],
+        has: dict[str, bool],
+    ) -> None:
+        """A block for each sequence, with a thread for each column, or several. The places of steps stand
+        between what is given and what a run writes; they live as long as the call that used them last.
+        """
+        xp, steps = layer.xp, layer.steps
+        name = "lstm" if layer.carries_cells else "gru"
+        places = self._last[ctx] = _places(xp, steps)
+        given, made = (
+            [None if one is None else xp.ascontiguousarray(one) for one in part] for part in arrays
+        )
+        switches: dict[str, int | str] = {
+            "HAS_STATES": int(layer.first_states is not None),
+            "HAS_CELLS": int(layer.first_cells is not None),
+            **dict.fromkeys(("SAVES", "BIASED", "HAS_DCELLS", "HAS_LAST"), 0),
+            **{key: int(value) for key, value in has.items()},
+            **_texts(layer.form),
+        }
+        dtype = layer.weights[0].dtype
+        files = (*_COMMON, f"{name}.cu")
+        kernel = CudaKernel(xp, name + suffix, files, dtype, tuple(switches.items()))
+        threads = min(THREADS, -(-columns // WARP) * WARP)
+        kernel((steps.running,), (threads,), [*given, *places, *made], (len(steps.steps), layer.size))
 
 
 def fits_launch(size: int, dtype: Any) -> bool:
@@ -124,26 +119,31 @@ def fits_launch(size: int, dtype: Any) -> bool:
     return size <= _LIMIT and dtype in (VarType.FP32, VarType.FP64)
 
 
-def _fits(size: int, steps: TimeSteps, weight: Array, *arrays: Maybe) -> bool:
-    """True if the kernels take units, steps and arrays: of one type of floats, with rows."""
-    if size > _LIMIT or not steps.running or weight.dtype not in (np.float32, np.float64):
+def _fits(layer: RecurrentLayer, *arrays: Maybe) -> bool:
+    """True if the kernels take a layer and arrays: of one type of floats, with rows."""
+    second = layer.form.cell.layout.second
+    has_kernel = second is not None or layer.carries_cells
+    if layer.projection is not None or not has_kernel or layer.size > _LIMIT or not layer.steps.running:
         return False
-    return all(array is None or array.dtype == weight.dtype for array in arrays)
+    dtype = layer.weights[0].dtype
+    given = (*arrays, *layer.weights, layer.first_states, layer.first_cells)
+    return dtype in (np.float32, np.float64) and all(one is None or one.dtype == dtype for one in given)
 
 
-def _fits_lstm(layer: LstmLayer, *arrays: Maybe) -> bool:
-    given = (*arrays, layer.first_states, layer.first_cells)
-    return layer.projection is None and _fits(layer.cell.size, layer.steps, layer.weight, *given)
-
-
-def _whole(xp: Any, array: Maybe) -> Maybe:
-    """An array whose elements lie without gaps."""
+def _contiguous(xp: Any, array: Maybe) -> Maybe:
     return None if array is None else xp.ascontiguousarray(array)
 
 
-def _peepholes(layer: LstmLayer) -> Maybe:
-    found = layer.cell.peepholes
-    return None if found is None else layer.cell.xp.concatenate(found)
+def _firsts(layer: RecurrentLayer) -> list[Maybe]:
+    """Values that the cell reads in all rows, and the first values."""
+    if not layer.carries_cells:
+        return [layer.first_states]
+    return [layer.peepholes, layer.first_states, layer.first_cells]
+
+
+def _present(layer: RecurrentLayer, run: RecurrentRun) -> list[Maybe]:
+    """The arrays of a run that the kernels have."""
+    return [run.hidden, run.gates, *(getattr(run, name) for name in layer.form.cell.layout.alone)]
 
 
 @functools.lru_cache(maxsize=32)
@@ -152,49 +152,34 @@ def _places(xp: Any, steps: TimeSteps) -> tuple[Array, Array]:
     return xp.asarray(steps.rows), xp.asarray(steps.starts)
 
 
-def _launch(
-    xp: Any, file: str, name: str, form: _LaunchForm, arrays: Sequence[Any], numbers: Sequence[Any]
-) -> None:
-    """A block for each sequence, with a thread for each of the form's columns, or several."""
-    switches: list[tuple[str, int | str]] = [(key, int(value)) for key, value in form.has.items()]
-    switches += [(key, _NAMES[each.name]) for key, each in form.activations.items()]
-    kernel = CudaKernel(xp, name, (*_COMMON, file), form.dtype, tuple(switches))
-    threads = min(THREADS, -(-form.columns // WARP) * WARP)
-    kernel((form.steps.running,), (threads,), arrays, (len(form.steps.steps), *numbers))
-
-
-def _launch_lstm(
-    layer: LstmLayer, name: str, columns: int, arrays: Sequence[Any], has: Mapping[str, bool]
-) -> None:
-    cell = layer.cell
-    known = {
-        "HAS_STATES": layer.first_states is not None,
-        "HAS_CELLS": layer.first_cells is not None,
-        "PEEPHOLES": cell.peepholes is not None,
-        "SAVES": True,
-        "HAS_DCELLS": False,
-        "HAS_LAST": False,
-        **has,
+@functools.cache
+def _texts(form: CellForm) -> dict[str, str]:
+    """The statements of one step; those between two products by the values that are there."""
+    if form.cell.layout.second is not None:
+        return _kept_texts(form)
+    once, outputs = form.cell.once, form.cell.outputs
+    weights = [name for name in form.known if name != "before"]
+    loads = [f"const S {name} = peepholes[{at} * size + j];" for at, name in enumerate(weights)]
+    given = [*outputs, *form.known, *map(incoming, form.cell.layout.sources)]
+    wanted = list(map(gradient, [*once, "before"]))
+    return {
+        "PEEPHOLE_WEIGHTS": " ".join(loads),
+        "STEP": cell_text(form.forward, [*once, *form.known], outputs, True),
+        "STEP_BACK": cell_text(form.back().whole(), given, wanted, False),
     }
-    activations = {"GATE": cell.gate, "STATE": cell.state, "CANDIDATE": cell.candidate}
-    form = _LaunchForm(layer.steps, layer.weight.dtype, columns, known, activations)
-    _launch(cell.xp, "lstm.cu", name, form, arrays, (cell.size, float(cell.clip)))
 
 
-def _launch_gru(layer: GruLayer, name: str, columns: int, arrays: Sequence[Any], biased: bool) -> None:
-    unit = layer.unit
-    activations = {"GATE": unit.gate, "CANDIDATE": unit.candidate}
-    known = {"HAS_STATES": layer.first_states is not None, "BIASED": biased, "ORIGIN": unit.origin_mode}
-    form = _LaunchForm(layer.steps, unit.gate_weight.dtype, columns, known, activations)
-    _launch(unit.xp, "gru.cu", name, form, arrays, (unit.size,))
-
-
-def _bias_gradient(layer: LstmLayer, run: LstmRun, dx: Array, before: Array) -> Array:
-    """[4 size], or [7 size] with the peephole weights'."""
-    parts = [dx.sum(axis=0)]
-    if layer.cell.peepholes is not None:
-        size = layer.cell.size
-        for values, gate in ((before, 1), (before, 2), (run.cells, 3)):
-            parts.append((values * dx[:, gate * size : (gate + 1) * size]).sum(axis=0))
-    total: Array = layer.cell.xp.concatenate(parts)
-    return total
+def _kept_texts(form: CellForm) -> dict[str, str]:
+    opened, made = form.stages
+    back = form.back()
+    of_state = list(map(gradient, ("x_update", "x_candidate", "before")))
+    of_reset = list(map(gradient, ("x_reset", "before")))
+    state_known = ["update", "candidate", "before", incoming("hidden")]
+    reset_known = ["reset", "before", incoming("kept")]
+    return {
+        "OPEN_GATES": cell_text(form.forward, [*opened.sums, "before"], opened.outputs, True),
+        "NEW_STATE": cell_text(form.forward, [*made.sums, "before", "update"], made.outputs, True),
+        "STATE_BACK": cell_text(back.whole("hidden"), state_known, of_state, False),
+        "LET_THROUGH": cell_text(form.forward, ["reset", "before"], ["kept"], True, "w"),
+        "RESET_BACK": cell_text(back.whole("kept"), reset_known, of_reset, False),
+    }

@@ -38,9 +38,9 @@ def _run(loss: Any, gradients: list[Any], feed: Any) -> tuple[list[Any], list[An
     return found[0], found[1]
 
 
-def _check(loss: Any, wrt: list[Any], feed: Any, name: str = "lstm") -> None:
+def _check(loss: Any, wrt: list[Any], feed: Any) -> None:
     calls = []
-    run, back = getattr(DeviceRecurrences, name), getattr(DeviceRecurrences, f"{name}_back")
+    run, back = DeviceRecurrences.recurrence, DeviceRecurrences.recurrence_back
 
     def counted(function: Any) -> Any:
         def call(*args: Any) -> Any:
@@ -50,8 +50,8 @@ def _check(loss: Any, wrt: list[Any], feed: Any, name: str = "lstm") -> None:
         return call
 
     with (
-        mock.patch.object(DeviceRecurrences, name, counted(run)),
-        mock.patch.object(DeviceRecurrences, f"{name}_back", counted(back)),
+        mock.patch.object(DeviceRecurrences, "recurrence", counted(run)),
+        mock.patch.object(DeviceRecurrences, "recurrence_back", counted(back)),
     ):
         wanted, found = _run(loss, fluid.gradients(loss, wrt), feed)
     assert len(calls) >= 2 and all(call is not None for call in calls)
@@ -136,4 +136,4 @@ def test_gru_of_sequences(size: int, has_first: bool, origin: bool) -> None:
     feed = {"x": fluid.create_lod_tensor(rows, [LENGTHS], fluid.CPUPlace())}
     feed["h"] = random.normal(0, 1, (len(LENGTHS), size)).astype("float32")
     wrt = [x, *([first] if has_first else []), *fluid.default_main_program().all_parameters()]
-    _check(loss, wrt, feed, "gru")
+    _check(loss, wrt, feed)

@@ -11,26 +11,21 @@ import numpy as np
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
-from fluidlite.executor.fast.loops.cells import ResetAfterSteps, SimpleForm, SimpleSteps
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
-from fluidlite.executor.fast.loops.gated import PRODUCT, GatedSteps, UnitForm
-from fluidlite.executor.fast.loops.gru import GruForm, GruSteps
-from fluidlite.executor.fast.loops.lstm import LstmForm, LstmSteps, ProjectedForm, ProjectedSteps
+from fluidlite.executor.fast.loops.gated import PRODUCT, UnitForm
 from fluidlite.executor.fast.loops.panels import Panels, as_argument
 from fluidlite.executor.fast.loops.searches import Searches
+from fluidlite.executor.fast.loops.units import unit_of
 from fluidlite.executor.fast.machine import MachineCalls, share_once
 from fluidlite.executor.fast.products import share_product
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
-from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun, GruUnit
-from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun, ProjectedRun, Projection
 from fluidlite.ops.kernels.recurrence import TimeSteps
-from fluidlite.ops.kernels.rnn_steps import CellLayer, CellRun, CellUnit, SimpleUnit
+from fluidlite.ops.kernels.recurrent_steps import RecurrentBack, RecurrentLayer, RecurrentRun
 from fluidlite.values.tensor import rebinds
 
 __all__ = ["Recurrences"]
 
 Maybe: TypeAlias = "Array | None"
-Unit: TypeAlias = "type[GatedSteps[Any]]"
 
 _ASKED_AT = 2  # the run at which code is compiled: what runs once is not worth it
 _LEAST_ROWS = 64  # from which copying a weight into panels pays
@@ -61,11 +56,23 @@ class _Packed(NamedTuple):
         return cls(array, (panels.stride, panels.count, as_argument(array), array[0].size))
 
 
-class _StepsFunction(NamedTuple):
-    """The compiled function of a unit in one direction, and the weights of its products."""
+class _UnitCode(NamedTuple):
+    """The code of a unit in one direction, and the names of its arguments."""
 
     code: LoopCode
     names: tuple[str, ...]
+
+
+@cache
+def _loop(form: UnitForm, is_back: bool) -> _UnitCode:
+    unit = unit_of(form)
+    return _UnitCode(loop_of(unit.text(is_back)), unit.arguments(is_back))
+
+
+class _StepsFunction(NamedTuple):
+    """The compiled function of a unit in one direction, and the weights of its products."""
+
+    unit: _UnitCode
     weights: list[_Packed]
     multiplications: int
     """Of a row."""
@@ -87,25 +94,26 @@ class Recurrences(CompiledSteps):
 
     def _function(
         self,
-        unit: Unit,
+        layer: RecurrentLayer,
         is_back: bool,
-        form: type[UnitForm],
-        size: int,
         weights: Sequence[Array],
-        own: tuple[Any, ...],
+        own: Mapping[str, bool],
         fixed: Hashable = None,
     ) -> _StepsFunction | None:
-        """The function for a form, which begins with what all units have; None until its code is there.
-        `fixed` stands for weights that are laid out again only where persistable variables have changed.
+        """The function for a layer; None until its code is there. `own` are fields of its form. `fixed`
+        stands for weights that are laid out again only where persistable variables have changed.
         """
         lanes = widths()[1]
         cuts = [_CutWeight(_panels(weight.shape[1], lanes), weight) for weight in weights]
-        made = form(lanes, tuple(panels.vectors for panels, _ in cuts), size % lanes != 0, *own)
-        code = self._code(unit, made, is_back)
-        if code is None:
+        vectors = tuple(panels.vectors for panels, _ in cuts)
+        has_first = layer.first_states is not None or layer.first_cells is not None
+        masks = layer.size % lanes != 0, layer.width % lanes != 0
+        form = UnitForm(lanes, vectors, *masks, layer.form, layer.projection, has_first, **own)
+        made = _loop(form, is_back)
+        if not self._is_there(made.code, (form, is_back)):
             return None
         sizes = sum(weight.size for weight in weights)
-        return _StepsFunction(code, unit.arguments(is_back), self._packed(cuts, fixed), sizes)
+        return _StepsFunction(made, self._packed(cuts, fixed), sizes)
 
     def _packed(self, cuts: Sequence[_CutWeight], fixed: Hashable) -> list[_Packed]:
         if fixed is None:
@@ -116,198 +124,84 @@ class Recurrences(CompiledSteps):
             kept = self.kept[fixed] = state, [_Packed.made(*cut) for cut in cuts]
         return kept[1]
 
-    def _code(self, unit: Unit, form: UnitForm, is_back: bool) -> LoopCode | None:
-        """The code of a form, once it is there; asks for it when it is clear that there will be more runs."""
-        code = _loop(unit, form, is_back)
-        if code.function is not None:
-            return code
-        if self.wait:
+    def _is_there(self, code: LoopCode, key: Hashable) -> bool:
+        """True if it is compiled; asks for that when it is clear that there will be more runs."""
+        if code.function is None and self.wait:
             code.compile()
-            return code
-        key = unit, form, is_back
+        if code.function is not None or self.wait:
+            return True
         self.runs[key] = self.runs.get(key, 0) + 1
         if self.runs[key] == _ASKED_AT:
             code.ask()
-        return None
+        return False
 
-    # ------------------------------------------------------------------ long short-term memory
-    def lstm(
-        self, ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, saves: bool, fixed: Hashable
-    ) -> LstmRun | None:
+    # ------------------------------------------------------------------ runs
+    def recurrence(
+        self, ctx: KernelContext, layer: RecurrentLayer, X: Array, bias: Maybe, saves: bool, fixed: Hashable
+    ) -> RecurrentRun | None:
         """A call for each thread; see `CompiledSteps`."""
-        if not _fits(layer.steps, layer.weight, X, *_initial(layer)):
+        if not _pays(layer) or not _fits(layer, X):
             return None
-        size, kept = layer.cell.size, _kept_as(ctx, fixed)
-        own = (*_lstm_own(layer), saves)
-        function = self._function(LstmSteps, False, LstmForm, size, [layer.weight], own, kept)
+        kept = None if fixed is None else (ctx.op, fixed)
+        saves = saves or layer.projection is not None or not layer.carries_cells
+        function = self._function(layer, False, list(layer.weights), {"saves": saves}, kept)
         if function is None:
             return None
-        sizes = (1, 1, 4, 1) if saves else (1, 1, 0, 0)
-        run = LstmRun(*(np.empty((len(X), count * size), np.float32) for count in sizes))
-        values = {**_entry(X, bias, layer.first_states, size), **_cells(layer), **_named(run)}
-        _Calls(function, layer.steps, size, values).run(ctx.threads)
-        return run
-
-    def lstm_back(
-        self, ctx: KernelContext, layer: LstmLayer, run: LstmRun, d: Maybe, dcells: Maybe, last_cells: Maybe
-    ) -> tuple[Array, ...] | None:
-        """A call for each thread; see `CompiledSteps`."""
-        if not _fits(layer.steps, layer.weight, *run, *_initial(layer), d, dcells, last_cells):
-            return None
-        size, own = layer.cell.size, _lstm_own(layer, dcells is not None)
-        function = self._function(LstmSteps, True, LstmForm, size, [layer.weight.T], own)
-        if function is None:
-            return None
-        given = np.zeros_like(run.hidden) if d is None else d
+        made = _made(layer, len(X), saves)
         values = {
-            **_gradients(given, 4 * size),
-            **_cells(layer),
-            **_named(run),
-            "DCells": None if dcells is None else np.ascontiguousarray(dcells),
+            **_firsts(layer),
+            **_named(made),
+            "X": np.ascontiguousarray(X),
+            "Bias": _bias(layer, bias),
+            "depth": 0 if layer.first_states is None else layer.width,
         }
-        calls = _Calls(function, layer.steps, size, values, {"DBias": _biases(layer)})
+        _Calls(function, layer, values).run(ctx.threads)
+        return made
+
+    def recurrence_back(
+        self,
+        ctx: KernelContext,
+        layer: RecurrentLayer,
+        run: RecurrentRun,
+        d: Maybe,
+        dcells: Maybe,
+        last_cells: Maybe,
+    ) -> RecurrentBack | None:
+        """A call for each thread; see `CompiledSteps`."""
+        present = [array for array in run if array is not None and array.shape[1]]
+        if not _pays(layer) or not _fits(layer, *present, d, dcells, last_cells):
+            return None
+        weights = [weight.T for weight in layer.weights]
+        function = self._function(layer, True, weights, {"has_dcells": dcells is not None})
+        if function is None:
+            return None
+        values = _gradients(layer, run, np.zeros_like(run.hidden) if d is None else d)
+        values["DCells"] = None if dcells is None else np.ascontiguousarray(dcells)
+        peepholes = 0 if layer.peepholes is None else layer.peepholes.size
+        calls = _Calls(function, layer, values, {"DBias": values["DX"].shape[1] + peepholes})
         if last_cells is not None:
             calls.carry[:] = last_cells
         calls.run(ctx.threads)
-        return values["DX"], values["Earlier"], calls.sums["DBias"], calls.carry
-
-    # ------------------------------------------------------------------ with a projection
-    def lstmp(
-        self, ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, fixed: Hashable
-    ) -> ProjectedRun | None:
-        """A call for each thread; see `CompiledSteps`."""
-        assert layer.projection is not None
-        weights = [layer.weight, layer.projection.weight]
-        if not _fits(layer.steps, layer.weight, X, *_initial(layer), layer.projection.weight):
-            return None
-        size, width, kept = layer.cell.size, len(layer.weight), _kept_as(ctx, fixed)
-        own = (*_lstm_own(layer), True, *_projected_own(layer.projection, width))
-        function = self._function(ProjectedSteps, False, ProjectedForm, size, weights, own, kept)
-        if function is None:
-            return None
-        columns = width, size, 4 * size, size, size
-        run = ProjectedRun(*(np.empty((len(X), count), np.float32) for count in columns))
-        values = {**_entry(X, bias, layer.first_states, width), **_projected(layer, run)}
-        _Calls(function, layer.steps, size, values).run(ctx.threads)
-        return run
-
-    def lstmp_back(
-        self, ctx: KernelContext, layer: LstmLayer, run: ProjectedRun, d: Array, dcells: Maybe
-    ) -> tuple[Array, ...] | None:
-        """A call for each thread; see `CompiledSteps`."""
-        projection, size = layer.projection, layer.cell.size
-        assert projection is not None
-        if not _fits(layer.steps, layer.weight, *run, *_initial(layer), d, dcells, projection.weight):
-            return None
-        own = (*_lstm_own(layer, dcells is not None), True, *_projected_own(projection, len(layer.weight)))
-        weights = [layer.weight.T, projection.weight.T]
-        function = self._function(ProjectedSteps, True, ProjectedForm, size, weights, own)
-        if function is None:
-            return None
-        values = {
-            **_gradients(d, 4 * size),
-            **_projected(layer, run),
-            "DCells": None if dcells is None else np.ascontiguousarray(dcells),
-            "DInner": np.empty(d.shape, np.float32),
-        }
-        calls = _Calls(function, layer.steps, size, values, {"DBias": _biases(layer)})
-        calls.run(ctx.threads)
-        return values["DX"], values["Earlier"], values["DInner"], calls.sums["DBias"], calls.carry
-
-    # ------------------------------------------------------------------ gated recurrent unit
-    def gru(
-        self, ctx: KernelContext, layer: GruLayer, X: Array, bias: Maybe, fixed: Hashable
-    ) -> GruRun | None:
-        """A call for each thread; see `CompiledSteps`."""
-        unit, steps, first_states = layer
-        if not _pays(steps, unit) or not _fits(steps, unit.gate_weight, X, first_states):
-            return None
-        weights = [unit.gate_weight, unit.candidate_weight]
-        own, kept = _gru_own(layer), _kept_as(ctx, fixed)
-        function = self._function(GruSteps, False, GruForm, unit.size, weights, own, kept)
-        if function is None:
-            return None
-        run = GruRun(*(np.empty((len(X), count * unit.size), np.float32) for count in (1, 3, 1)))
-        values = {**_entry(X, bias, first_states, unit.size), **_named(run)}
-        _Calls(function, steps, unit.size, values).run(ctx.threads)
-        return run
-
-    def gru_back(
-        self, ctx: KernelContext, layer: GruLayer, run: GruRun, d: Array
-    ) -> tuple[Array, ...] | None:
-        """A call for each thread; see `CompiledSteps`."""
-        unit, steps, first_states = layer
-        given = run.hidden, run.gates, first_states, d
-        if not _pays(steps, unit) or not _fits(steps, unit.gate_weight, *given):
-            return None
-        weights = [unit.gate_weight.T, unit.candidate_weight.T]
-        function = self._function(GruSteps, True, GruForm, unit.size, weights, _gru_own(layer))
-        if function is None:
-            return None
-        values = {
-            **_gradients(d, 3 * unit.size),
-            "First": _first(first_states, unit.size),
-            "Hidden": np.ascontiguousarray(run.hidden),
-            "Gates": np.ascontiguousarray(run.gates),
-            "Passed": np.empty_like(d, order="C"),
-        }
-        calls = _Calls(function, steps, unit.size, values, {"DBias": 3 * unit.size})
-        calls.run(ctx.threads)
-        return values["DX"], values["Earlier"], values["Passed"], calls.sums["DBias"], calls.carry
-
-    # ------------------------------------------------------------------ one product of the whole state
-    def cells(
-        self, ctx: KernelContext, layer: CellLayer, X: Array, bias: Array, fixed: Hashable
-    ) -> CellRun | None:
-        """A call for each thread; see `CompiledSteps`."""
-        unit, steps, first_states = layer
-        if not _fits(steps, unit.weight, X, first_states):
-            return None
-        kind, form, own = _cell_kind(unit)
-        function = self._function(kind, False, form, unit.size, [unit.weight], own, _kept_as(ctx, fixed))
-        if function is None:
-            return None
-        run = CellRun(*(np.empty((len(X), count * unit.size), np.float32) for count in (1, unit.kept)))
-        values = {**_entry(X, bias, first_states, unit.size), "Hidden": run.hidden, "Gates": run.kept}
-        _Calls(function, steps, unit.size, values).run(ctx.threads)
-        return run
-
-    def cells_back(
-        self, ctx: KernelContext, layer: CellLayer, run: CellRun, d: Array
-    ) -> tuple[Array, ...] | None:
-        """A call for each thread; see `CompiledSteps`."""
-        unit, steps, first_states = layer
-        if not _fits(steps, unit.weight, run.hidden, first_states, d):
-            return None
-        kind, form, own = _cell_kind(unit)
-        function = self._function(kind, True, form, unit.size, [unit.weight.T], own)
-        if function is None:
-            return None
-        values = {
-            **_gradients(d, unit.made * unit.size),
-            "First": _first(first_states, unit.size),
-            "Hidden": np.ascontiguousarray(run.hidden),
-            "Gates": np.ascontiguousarray(run.kept),
-        }
-        calls = _Calls(function, steps, unit.size, values, {"DBias": unit.made * unit.size})
-        calls.run(ctx.threads)
-        behind = values["DX"][steps.rows[: steps.running], -unit.products * unit.size :]
-        first = behind @ unit.weight.T
-        if unit.goes_straight:
-            first += calls.carry
-        return values["DX"], values["Earlier"], calls.sums["DBias"], first
+        return RecurrentBack(
+            values["DX"],
+            calls.sums["DBias"],
+            values["Earlier"],
+            first_states=_first_states(layer, values["DX"], calls.carry),
+            first_cells=calls.carry if layer.carries_cells else None,
+            second=values["DInner" if layer.projection is not None else "Passed"],
+        )
 
 
-def _cell_kind(unit: CellUnit) -> tuple[Unit, type[UnitForm], tuple[Any, ...]]:
-    """The functions for a unit, their form, and its fields beyond those that the weights give."""
-    if isinstance(unit, SimpleUnit):
-        return SimpleSteps, SimpleForm, (True, unit.activation.name)
-    return ResetAfterSteps, UnitForm, (True,)
-
-
-@cache
-def _loop(unit: Unit, form: UnitForm, is_back: bool) -> LoopCode:
-    return loop_of(unit(form).text(is_back))
+def _first_states(layer: RecurrentLayer, sums: Array, carry: Array) -> Maybe:
+    """The gradient of the first states, where a part of it goes back without a product."""
+    layout = layer.form.cell.layout
+    if layer.carries_cells:
+        return None
+    if layout.second is not None:
+        return carry
+    behind = sums[layer.steps.rows[: layer.steps.running], layer.columns(layout.state)]
+    found: Array = behind @ layer.weights[0].T
+    return found + carry if layer.form.known else found
 
 
 @cache
@@ -321,97 +215,79 @@ def _places(steps: TimeSteps) -> tuple[int, int]:
     return as_argument(steps.rows), as_argument(steps.starts)
 
 
-def _kept_as(ctx: KernelContext, fixed: Hashable) -> Hashable:
-    return None if fixed is None else (ctx.op, fixed)
-
-
-def _fits(steps: TimeSteps, weight: Array, *arrays: Maybe) -> bool:
+def _fits(layer: RecurrentLayer, *arrays: Maybe) -> bool:
     """True if all are of float32, with rows or steps enough."""
+    steps, weight = layer.steps, layer.weights[0]
     most = max(_SMALL_WEIGHT, len(steps.steps) * _STEP_WEIGHT)
-    if weight.dtype != np.float32 or (len(steps.rows) < _LEAST_ROWS and weight.size > most):
+    if len(steps.rows) < _LEAST_ROWS and weight.size > most:
         return False
-    return all(array is None or (array.dtype == np.float32 and array.size > 0) for array in arrays)
+    given = (*arrays, *layer.weights, layer.first_states, layer.first_cells)
+    return all(array is None or (array.dtype == np.float32 and array.size > 0) for array in given)
 
 
-def _pays(steps: TimeSteps, unit: GruUnit) -> bool:
-    """True for more than a single small step, for which NumPy's calls take less than a weight in panels."""
-    return len(steps.steps) > 1 or len(steps.rows) * unit.gate_weight.size >= _LEAST_STEP
+def _pays(layer: RecurrentLayer) -> bool:
+    """True but for a single small step of two products, for which NumPy's calls take less than a weight in
+    panels.
+    """
+    if layer.form.cell.layout.second is None or len(layer.steps.steps) > 1:
+        return True
+    return len(layer.steps.rows) * layer.weights[0].size >= _LEAST_STEP
 
 
 # ---------------------------------------------------------------------- arguments
-def _initial(layer: LstmLayer) -> tuple[Maybe, Maybe]:
-    """The first states and cells, of which either may be missing."""
-    return layer.first_states, layer.first_cells
+def _made(layer: RecurrentLayer, rows: int, saves: bool) -> RecurrentRun:
+    """The arrays of a run; those of what is not saved are empty."""
+    layout = layer.form.cell.layout
+    size = layer.size
+    columns = {"hidden": layer.width, "gates": len(layout.saved) * size * saves}
+    for name in layout.alone:
+        columns[name] = size if saves or name == "cells" else 0
+    if layer.projection is not None:
+        columns["inner"] = size
+    return RecurrentRun(**{name: np.empty((rows, count), np.float32) for name, count in columns.items()})
 
 
-def _biases(layer: LstmLayer) -> int:
-    """Numbers of the gates' biases and of the peephole weights."""
-    return (4 if layer.cell.peepholes is None else 7) * layer.cell.size
-
-
-def _lstm_own(layer: LstmLayer, has_dcells: bool = False) -> tuple[Any, ...]:
-    """The fields of a form beyond those that the weights give."""
-    cell = layer.cell
-    names = cell.gate.name, cell.state.name, cell.candidate.name
-    has_first = any(each is not None for each in _initial(layer))
-    return (has_first, *names, cell.peepholes is not None, has_dcells, cell.clip)
-
-
-def _projected_own(projection: Projection, width: int) -> tuple[Any, ...]:
-    """The fields of a form that a projection to so many units adds."""
-    return projection.activation.name, projection.clip, width % widths()[1] != 0
-
-
-def _projected(layer: LstmLayer, run: ProjectedRun) -> dict[str, Any]:
-    """The arrays of a run with a projection, and its initial values."""
-    return {**_cells(layer), **_named(run), "state": run.hidden.shape[1]}
-
-
-def _gru_own(layer: GruLayer) -> tuple[Any, ...]:
-    """The same for a gated recurrent unit."""
-    unit = layer.unit
-    return layer.first_states is not None, unit.gate.name, unit.candidate.name, unit.origin_mode
-
-
-def _named(run: LstmRun | ProjectedRun | GruRun) -> dict[str, Array]:
+def _named(run: RecurrentRun) -> dict[str, Array]:
     """The arrays of a run by the names of the arguments."""
-    return {name.capitalize(): np.ascontiguousarray(value) for name, value in run._asdict().items()}
+    present = {name: array for name, array in run._asdict().items() if array is not None}
+    return {name.capitalize(): np.ascontiguousarray(array) for name, array in present.items()}
 
 
-def _first(state: Maybe, size: int, rows: int = 1) -> Array:
-    """Initial values; zeros where none are given."""
-    return np.zeros((rows, size), np.float32) if state is None else np.ascontiguousarray(state)
-
-
-def _entry(X: Array, bias: Maybe, H0: Maybe, size: int) -> dict[str, Any]:
-    """The arguments that a run forward reads."""
-    return {
-        "X": np.ascontiguousarray(X),
-        "Bias": np.zeros(X.shape[1], np.float32) if bias is None else np.ascontiguousarray(bias),
-        "First": _first(H0, size),
-        "depth": 0 if H0 is None else size,
-    }
-
-
-def _gradients(d: Array, width: int) -> dict[str, Any]:
-    """The gradient that comes, and places for those that a run back writes."""
-    return {
-        "D": np.ascontiguousarray(d),
-        "DX": np.empty((len(d), width), np.float32),
-        "Earlier": np.empty_like(d, order="C"),
-    }
-
-
-def _cells(layer: LstmLayer) -> dict[str, Any]:
-    """The initial values, and the peephole weights."""
-    peepholes = layer.cell.peepholes
-    states, cells = _initial(layer)
+def _firsts(layer: RecurrentLayer) -> dict[str, Any]:
+    """The first values, zeros where they are not given, and what the cell reads in all rows."""
+    states, cells = layer.first_states, layer.first_cells
     rows = next((len(each) for each in (cells, states) if each is not None), 1)
     return {
-        "First": _first(states, len(layer.weight), rows),
-        "FirstCells": _first(cells, layer.cell.size, rows),
-        "Peepholes": None if peepholes is None else np.concatenate(peepholes),
+        "First": _first(states, rows, layer.width),
+        "FirstCells": _first(cells, rows, layer.size),
+        "Peepholes": None if layer.peepholes is None else np.ascontiguousarray(layer.peepholes),
+        "state": layer.width,
     }
+
+
+def _gradients(layer: RecurrentLayer, run: RecurrentRun, d: Array) -> dict[str, Any]:
+    """The arguments that a run back reads, and places for what it writes."""
+    given = np.ascontiguousarray(d)
+    second = np.empty_like(given) if len(layer.weights) > 1 else None
+    return {
+        **_firsts(layer),
+        **_named(run),
+        "D": given,
+        "DX": np.empty((len(given), len(layer.form.cell.once) * layer.size), np.float32),
+        "Earlier": np.empty_like(given),
+        "DInner": second,
+        "Passed": second,
+    }
+
+
+def _first(values: Maybe, rows: int, size: int) -> Array:
+    return np.zeros((rows, size), np.float32) if values is None else np.ascontiguousarray(values)
+
+
+def _bias(layer: RecurrentLayer, bias: Maybe) -> Array:
+    if bias is None:
+        return np.zeros(len(layer.form.cell.once) * layer.size, np.float32)
+    return np.ascontiguousarray(bias)
 
 
 class _Calls:
@@ -420,12 +296,12 @@ class _Calls:
     def __init__(
         self,
         function: _StepsFunction,
-        steps: TimeSteps,
-        size: int,
+        layer: RecurrentLayer,
         values: Mapping[str, Any],
         wanted: Mapping[str, int] | None = None,
     ) -> None:
-        self.function, self.steps = function, steps
+        self.function, self.steps = function, layer.steps
+        steps, size = layer.steps, layer.size
         self.wanted = dict(wanted or {})
         self.work = len(steps.rows) * function.multiplications
         self.width = max(packed.arguments[0] for packed in function.weights)
@@ -460,6 +336,6 @@ class _Calls:
             "Table": np.empty(count, np.int64),
             "Carry": self.carry[first:last],
         }
-        table = np.array([as_argument(values[name]) for name in self.function.names], np.int64)
+        table = np.array([as_argument(values[name]) for name in self.function.unit.names], np.int64)
         calls.keep(values, table)
-        calls.code(self.function.code.function, first, last, address_of(table))
+        calls.code(self.function.unit.code.function, first, last, address_of(table))

@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite.base.differentiation.arrays import COMPOSED, Pull, Traced, no_gradient, plain, rule
 
-__all__ = ["back_to", "bessel_ratio"]
+__all__ = ["back_to", "bessel_ratio", "gradient_texts"]
 
 
 def back_to(gradient: Any, like: Any) -> Any:
@@ -153,6 +153,18 @@ _PARTS = {
     "logaddexp": ("g * np.exp(x - out)", "g * np.exp(y - out)"),
     "copysign": ("g * _sign(out) * _sign(x)", "g * 0"),
 }
+
+
+def gradient_texts(function: str) -> tuple[str, ...]:
+    """The gradients of a function's operands, x and y, as expressions of these, of the result (`out`) and of
+    its gradient (`g`).
+    """
+    for names, slope in _SLOPES.items():
+        if function in names.split():
+            return (f"g * ({slope})",)
+    return next(parts for names, parts in _PARTS.items() if function in names.split())
+
+
 for _names, _text in _SLOPES.items():
     _declare_slope(_names, _text)
 for _names, _texts in _PARTS.items():

@@ -1,10 +1,9 @@
-"""Parts of recurrent ops: sequences cut into time steps, and activations with their slopes."""
+"""Parts of recurrent ops: sequences cut into time steps."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -18,31 +17,18 @@ from fluidlite.ops.kernels.products import product, shared_product
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level, take_rows
 
 __all__ = [
-    "ACTIVATIONS",
-    "Activation",
     "Chunk",
     "TimeStep",
     "TimeSteps",
-    "activation",
     "check_first_states",
     "chunks",
     "even_steps",
-    "gate_steps",
     "ordered_steps",
     "planes",
     "single_step",
     "steps_of",
     "time_steps",
 ]
-
-
-# ---------------------------------------------------------------------- activations
-class Activation(NamedTuple):
-    """`apply(xp, x)` overwrites x; `slope(xp, y, out)` writes the derivative where the result is y."""
-
-    name: str
-    apply: Callable[[Any, Array], None]
-    slope: Callable[[Any, Array, Array], None]
 
 
 def check_first_states(op: str, wanted: tuple[int, int, int], **states: Any) -> None:
@@ -56,74 +42,6 @@ def check_first_states(op: str, wanted: tuple[int, int, int], **states: Any) -> 
                 f"op {op!r}: {slot} has shape {list(state.shape)}, wanted {list(wanted)}: "
                 f"[layers x directions, batch, hidden size]"
             )
-
-
-def _sigmoid(xp: Any, x: Array) -> None:
-    """As a tanh, which vectorises better than exp and a division, and cannot overflow."""
-    xp.multiply(x, 0.5, out=x)
-    xp.tanh(x, out=x)
-    xp.multiply(x, 0.5, out=x)
-    xp.add(x, 0.5, out=x)
-
-
-def _clamped_sigmoid(xp: Any, x: Array) -> None:
-    """Of arguments up to 13, as in Paddle's ops over sequences: an open gate stays a little short of 1.
-
-    Its other limit, -40, is far below where a tanh in float32 leaves 0.
-    """
-    xp.minimum(x, 13, out=x)
-    _sigmoid(xp, x)
-
-
-def _sigmoid_slope(xp: Any, y: Array, out: Array) -> None:
-    xp.multiply(y, y, out=out)
-    xp.subtract(y, out, out=out)
-
-
-def _tanh(xp: Any, x: Array) -> None:
-    xp.tanh(x, out=x)
-
-
-def _tanh_slope(xp: Any, y: Array, out: Array) -> None:
-    xp.multiply(y, y, out=out)
-    xp.subtract(1, out, out=out)
-
-
-def _relu(xp: Any, x: Array) -> None:
-    xp.maximum(x, 0, out=x)
-
-
-def _relu_slope(xp: Any, y: Array, out: Array) -> None:
-    out[...] = y > 0
-
-
-def _identity(xp: Any, x: Array) -> None:
-    """Leaves x as it is."""
-
-
-def _identity_slope(xp: Any, y: Array, out: Array) -> None:
-    out.fill(1)
-
-
-ACTIVATIONS = {
-    "identity": Activation("identity", _identity, _identity_slope),
-    "sigmoid": Activation("sigmoid", _sigmoid, _sigmoid_slope),
-    "tanh": Activation("tanh", _tanh, _tanh_slope),
-    "relu": Activation("relu", _relu, _relu_slope),
-}
-
-
-_CLAMPED = Activation("clamped_sigmoid", _clamped_sigmoid, _sigmoid_slope)
-_IN_SEQUENCES = {**ACTIVATIONS, "sigmoid": _CLAMPED}
-
-
-def activation(op: str, name: str, unit: bool = False) -> Activation:
-    """The activation called `name`, of a `unit` or of an op over sequences; ShapeError, naming the op, where
-    there is none.
-    """
-    if name not in ACTIVATIONS:
-        raise ShapeError(f"op {op!r}: activation {name!r} is not one of {', '.join(ACTIVATIONS)}")
-    return ACTIVATIONS[name] if unit else _IN_SEQUENCES[name]
 
 
 # ---------------------------------------------------------------------- time steps
@@ -243,8 +161,12 @@ class TimeSteps:
             raise ShapeError(f"the initial state has {len(state)} rows for {len(self.order)} sequences")
         return None if state is None else take_rows(self.xp, state, self.order)
 
-    def initial_gradient(self, d: Array, state: Array) -> Array:
-        """The gradient of an initial state, from that of its first rows in the order of `initial`."""
+    def initial_gradient(self, d: Array | None, state: Array | None) -> Array | None:
+        """The gradient of an initial state, where there is one, from that of its first rows in the order of
+        `initial`.
+        """
+        if d is None or state is None:
+            return None
         out = self.xp.zeros_like(state)
         out[self.xp.asarray(self.order[: len(d)])] = d
         return out
@@ -351,35 +273,6 @@ CHUNK = 1 << 15  # numbers in a plane of factors: they are still in the cache wh
 def planes(rows: Array, count: int) -> Array:
     """[n, count x size] as [count, n, size], a view."""
     return rows.reshape(len(rows), count, rows.shape[1] // count).swapaxes(0, 1)
-
-
-class GateStep(NamedTuple):
-    """A step on the way: its rows, what the input gives to its gates [gates, n, size], a place for the gates,
-    and the states before (None: zeros).
-    """
-
-    step: TimeStep
-    entry: Array
-    gates: Array
-    earlier: Array | None
-
-
-def gate_steps(
-    steps: TimeSteps, X: Array, count: int, out: Array, states: Array, initial: Array | None
-) -> Iterator[GateStep]:
-    """The steps forward of a unit of `count` gates, over its inputs X [rows, gates x size]. The gates that a
-    step leaves in its place are written to `out`, step by step.
-    """
-    xp, columns = steps.xp, X.shape[1]
-    scratch = xp.empty(steps.running * columns, X.dtype)
-    taken = xp.empty((steps.running, columns), X.dtype)
-    gates_of_rows = planes(out, count)
-    for step in steps:
-        shape = count, step.width, columns // count
-        gates = scratch[: math.prod(shape)].reshape(shape)
-        entry = planes(steps.taken(X, step, taken), count)
-        yield GateStep(step, entry, gates, steps.one_before(step, states, initial))
-        gates_of_rows[:, step.rows] = gates
 
 
 class Chunk(NamedTuple):

@@ -4,15 +4,14 @@ candidate.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
-from fluidlite.ops.kernels.recurrence import ACTIVATIONS
-
-_SIGMOID = ACTIVATIONS["sigmoid"]
-_TANH = ACTIVATIONS["tanh"]
+from fluidlite.ops.kernels.gated_cells import lstm_form
+from fluidlite.ops.kernels.recurrence import planes
+from fluidlite.ops.kernels.recurrent_steps import cell_back, factor_calls, forward_calls
 
 lstm_unit = Op("lstm_unit", "X. C_prev. -> C H", attrs={"forget_bias": 0.0}, lod=None, alike=("X", "C_prev"))
 
@@ -30,37 +29,46 @@ def _(X: Spec, C_prev: Spec) -> tuple[Spec, Spec]:
     return state, state
 
 
-def _activated(xp: Any, X: Array, forget_bias: float) -> Array:
-    """The gates [n, 4, size]."""
-    # a copy, because the activations overwrite what they are given
-    gates = X.reshape(len(X), 4, X.shape[1] // 4).copy()
-    gates[:, 1] += forget_bias
-    _SIGMOID.apply(xp, gates[:, :3])
-    _TANH.apply(xp, gates[:, 3])
-    return gates
+# of the gates in the order of `gated_cells`, where the op has them: input, forget, output, candidate
+_ORDER = [3, 0, 1, 2]
+_BACK = [1, 2, 3, 0]
+
+
+class _UnitRun(NamedTuple):
+    """The gates in planes, and what is made of them."""
+
+    gates: Array
+    cells: Array
+    active: Array
+    hidden: Array
+
+
+def _run(xp: Any, X: Array, C_prev: Array, forget_bias: float) -> _UnitRun:
+    # a copy, because the gates overwrite what they are given
+    gates = planes(X, 4)[_ORDER]
+    gates[2] += forget_bias
+    made = _UnitRun(gates, *(xp.empty_like(C_prev) for _ in range(3)))
+    forward_calls(lstm_form())(xp, None, *made, C_prev)
+    return made
 
 
 @lstm_unit.kernel
 def _(xp: Any, X: Array, C_prev: Array, forget_bias: float) -> tuple[Array, Array]:
-    entry, forget, output, candidate = _activated(xp, X, forget_bias).swapaxes(0, 1)
-    cells = forget * C_prev + entry * candidate
-    return cells, output * xp.tanh(cells)
+    made = _run(xp, X, C_prev, forget_bias)
+    return made.cells, made.hidden
 
 
 @lstm_unit.grad("X C_prev")
 def _(
     xp: Any, X: Array, C_prev: Array, C: Array, dC: Array | None, dH: Array | None, forget_bias: float
 ) -> tuple[Array, Array]:
-    gates = _activated(xp, X, forget_bias)
-    entry, forget, output, candidate = gates.swapaxes(0, 1)
-    active = xp.tanh(C)
-    d = xp.zeros_like(C) if dC is None else dC
+    made = _run(xp, X, C_prev, forget_bias)
+    factors, share = xp.empty_like(made.gates), xp.empty_like(C)
+    calls = factor_calls(lstm_form())
+    (through,) = calls(xp, made.gates, factors, share, made.cells, made.active, C_prev)
     dhidden = xp.zeros_like(C) if dH is None else dH
-    slopes = xp.empty_like(gates)
-    _TANH.slope(xp, active, slopes[:, 3])
-    d = d + dhidden * output * slopes[:, 3]
-    _SIGMOID.slope(xp, gates[:, :3], slopes[:, :3])
-    _TANH.slope(xp, candidate, slopes[:, 3])
-    for k, part in enumerate((d * candidate, d * C_prev, dhidden * active, d * entry)):
-        slopes[:, k] *= part
-    return slopes.reshape(X.shape), d * forget
+    found = xp.empty_like(X)
+    dgates = xp.empty_like(made.gates)
+    cell_back(xp, dhidden, dC, factors, share, dgates)
+    planes(found, 4)[...] = dgates[_BACK]
+    return found, share * through

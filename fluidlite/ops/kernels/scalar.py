@@ -130,6 +130,11 @@ class ExprNode:
     function: str
     operands: tuple[str | float | int | Ref, ...]
 
+    @property
+    def parts(self) -> tuple[str, tuple[str | float | int | Ref, ...]]:
+        """Both of them."""
+        return self.function, self.operands
+
 
 @dataclass(frozen=True)
 class Ref:

@@ -17,17 +17,17 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import KernelContext, Op, Spec
+from fluidlite.ops.kernels.gated_cells import lstm_form
 from fluidlite.ops.kernels.last_run import LastRun, last_run
-from fluidlite.ops.kernels.lstm_steps import (
-    LstmCell,
-    LstmGradients,
-    LstmLayer,
-    LstmRun,
+from fluidlite.ops.kernels.products import shared_product
+from fluidlite.ops.kernels.recurrence import check_first_states, even_steps
+from fluidlite.ops.kernels.recurrent_steps import (
+    RecurrentGradients,
+    RecurrentLayer,
+    RecurrentRun,
     run_rows,
     run_rows_back,
 )
-from fluidlite.ops.kernels.products import product, shared_product
-from fluidlite.ops.kernels.recurrence import ACTIVATIONS, check_first_states, even_steps
 
 _GATES = (2, 0, 1, 3)  # `ops.lstm` has the candidate first
 
@@ -131,7 +131,7 @@ class _Layer(NamedTuple):
     """Inputs of one layer, and what each of its directions saved for the backward pass."""
 
     entry: Array
-    tapes: list[LstmRun]
+    tapes: list[RecurrentRun]
 
 
 class _LstmStack:
@@ -158,13 +158,12 @@ class _LstmStack:
         sizes = _sizes(features, hidden_size, num_layers, self.directions)
         self.weights = _cut(W, sizes, hidden_size, self.directions)
         self.steps = even_steps(xp, self.time, self.batch)
-        sigmoid = ACTIVATIONS["sigmoid"]
-        tanh = ACTIVATIONS["tanh"]
-        self.cell = LstmCell(xp, hidden_size, sigmoid, tanh, tanh, None)
 
-    def layer(self, k: int) -> LstmLayer:
+    def layer(self, k: int) -> RecurrentLayer:
         """One layer in one direction."""
-        return LstmLayer(self.cell, self.steps, self.weights[k].state.T, self.InitH[k], self.InitC[k])
+        weights = (self.weights[k].state.T,)
+        first = self.InitH[k], self.InitC[k]
+        return RecurrentLayer(self.xp, lstm_form(), self.size, weights, self.steps, *first)
 
     def turned(self, X: Array, direction: int) -> Array:
         """[time, batch, ...] in the order in which the direction goes through it."""
@@ -207,9 +206,9 @@ class _LstmStack:
         d: Array,
         dlast: tuple[Array | None, Array | None],
         masks: Sequence[Array | None],
-    ) -> tuple[Array, list[LstmGradients], list[_Weights]]:
+    ) -> tuple[Array, list[RecurrentGradients], list[_Weights]]:
         """Gradients of the input, and of each layer and direction."""
-        found: dict[int, tuple[LstmGradients, _Weights]] = {}
+        found: dict[int, tuple[RecurrentGradients, _Weights]] = {}
         for number in reversed(range(self.layers)):
             layer = layers[number]
             dentry = self.xp.zeros_like(layers[number].entry)
@@ -219,29 +218,24 @@ class _LstmStack:
                 found[k] = self._one(
                     k, tape, self.turned(layer.entry, direction), self.rows(part).copy(), dlast
                 )
-                back = shared_product(self.ctx, self.xp, found[k][0].gates, self.weights[k].entry)
+                back = shared_product(self.ctx, self.xp, found[k][0].sums, self.weights[k].entry)
                 dentry += self.turned(self.steps_of(back), direction)
             mask = masks[number - 1] if number else None
             d = dentry if mask is None else dentry * mask
         ordered = [found[k] for k in sorted(found)]
         return d, [gradients for gradients, _ in ordered], [weights for _, weights in ordered]
 
-    def first_states(self, found: list[LstmGradients]) -> list[Array]:
-        """Gradients of the first states of each layer and direction."""
-        pairs = zip(found, self.weights, strict=True)
-        return [product(self.xp, part.gates[: self.batch], weights.state) for part, weights in pairs]
-
     def _one(
-        self, k: int, tape: LstmRun, entry: Array, d: Array, dlast: tuple[Array | None, Array | None]
-    ) -> tuple[LstmGradients, _Weights]:
+        self, k: int, tape: RecurrentRun, entry: Array, d: Array, dlast: tuple[Array | None, Array | None]
+    ) -> tuple[RecurrentGradients, _Weights]:
         """Gradients of one layer and direction, from that of its states."""
         dstate, dcells = (None if part is None else part[k] for part in dlast)
         if dstate is not None:
             d[-self.batch :] += dstate
         found = run_rows_back(self.ctx, self.layer(k), tape, d, last_cells=dcells)
-        assert found.weight is not None
-        entry_gradient = shared_product(self.ctx, self.xp, found.gates.T, self.rows(entry))
-        return found, _Weights(entry_gradient, found.weight.T, found.bias)
+        assert found.weights[0] is not None
+        entry_gradient = shared_product(self.ctx, self.xp, found.sums.T, self.rows(entry))
+        return found, _Weights(entry_gradient, found.weights[0].T, found.bias)
 
 
 def _last_run(ctx: KernelContext) -> LastRun | None:
@@ -346,7 +340,7 @@ def _(
     )
     return (
         d,
-        xp.stack(stack.first_states(found)),
+        xp.stack([part.first_states for part in found]),
         xp.stack([part.first_cells for part in found]),
         _joined(xp, weights, hidden_size),
     )

@@ -17,8 +17,11 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.kept_attrs import ONEDNN, QUANTIZER
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
+from fluidlite.ops.kernels.activations import ACTIVATIONS, activation
+from fluidlite.ops.kernels.cells import CellForm
+from fluidlite.ops.kernels.gated_cells import lstm_form
 from fluidlite.ops.kernels.numbers import as_matrix
-from fluidlite.ops.kernels.recurrence import ACTIVATIONS, Activation, activation
+from fluidlite.ops.kernels.recurrent_steps import forward_calls
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level, owners, pairs, take_rows
 from fluidlite.ops.neural.click_through import cvm
 from fluidlite.ops.neural.gru import gru
@@ -372,28 +375,28 @@ def _attended(xp: Any, scores: Array, scalar: Maybe, scalar_bias: Maybe) -> Arra
     return shares / shares.sum()
 
 
+# of the gates in the order of `gated_cells`, where this op has them: forget, input, output, candidate
+_ATTENTION_ORDER = [3, 1, 0, 2]
+
+
 class _AttentionCell(NamedTuple):
-    """Weights and activations of `attention_lstm`; the weights of the state lie above those of the input."""
+    """The cell of `attention_lstm`, and its weights; those of the state lie above those of the input."""
 
     xp: Any
+    form: CellForm
     weight: Array
     bias: Array
-    activations: tuple[Activation, Activation, Activation]  # of gates, cell, candidate
 
-    def step(self, mean: Array, hidden: Maybe, cell: Array) -> tuple[Array, Array]:
-        """The next hidden state and cell; gates in the order forget, input, output, candidate."""
-        size = len(cell)
-        gate, state, candidate = self.activations
-        gates = mean @ self.weight[size:] + self.bias
+    def step(self, mean: Array, hidden: Maybe, earlier: Array) -> tuple[Array, Array]:
+        """The next hidden state and cell."""
+        size = len(earlier)
+        sums = mean @ self.weight[size:] + self.bias
         if hidden is not None:
-            gates += hidden @ self.weight[:size]
-        gate.apply(self.xp, gates[: 3 * size])
-        candidate.apply(self.xp, gates[3 * size :])
-        forget, entry, output, new = gates.reshape(4, size)
-        cell = forget * cell + entry * new
-        active = cell.copy()
-        state.apply(self.xp, active)
-        return output * active, cell
+            sums += hidden @ self.weight[:size]
+        gates = sums.reshape(4, size)[_ATTENTION_ORDER]
+        cell, active, state = (self.xp.empty_like(earlier) for _ in range(3))
+        forward_calls(self.form)(self.xp, None, gates, cell, active, state, earlier)
+        return state, cell
 
 
 @attention_lstm.kernel
@@ -418,8 +421,8 @@ def _(
     of_rows = X @ weight[:width]
     if AttentionBias is not None:
         of_rows = of_rows + AttentionBias.reshape(())
-    gate, state, candidate = (activation("attention_lstm", attrs[name]) for name in _CELL)
-    unit = _AttentionCell(xp, LSTMWeight, LSTMBias.reshape(-1), (gate, state, candidate))
+    form = lstm_form(tuple(activation("attention_lstm", attrs[name]).name for name in _CELL))
+    unit = _AttentionCell(xp, form, LSTMWeight, LSTMBias.reshape(-1))
     hidden, cells = (xp.empty((len(X), size), X.dtype) for _ in range(2))
     offsets = offsets_of_level("attention_lstm", "X", X_lod, 0, len(X))
     # a step reads the cell of the step before, so only rows of one step could be taken together

@@ -8,29 +8,52 @@ through, as in the paper that introduced the unit (arXiv 1406.1078), or the new 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
-from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun, GruUnit, run_rows, run_rows_back
-from fluidlite.ops.kernels.recurrence import activation, single_step, steps_of
+from fluidlite.ops.kernels.activations import activation
+from fluidlite.ops.kernels.gated_cells import gru_form
+from fluidlite.ops.kernels.recurrence import TimeSteps, single_step, steps_of
+from fluidlite.ops.kernels.recurrent_steps import (
+    RecurrentGradients,
+    RecurrentLayer,
+    RecurrentRun,
+    run_rows,
+    run_rows_back,
+)
+
+Maybe: TypeAlias = "Array | None"
 
 
-def _unit(op: str, xp: Any, Weight: Array, gate: str, candidate: str, origin_mode: bool) -> GruUnit:
+def _layer(
+    op: str, steps: TimeSteps, Weight: Array, first: Maybe, gate: str, candidate: str, origin_mode: bool
+) -> RecurrentLayer:
+    """The layer of an op; `first` are the states before, longest sequence first."""
     size = len(Weight)
     flat = Weight.reshape(-1)
-    return GruUnit(
-        xp,
-        size,
-        flat[: 2 * size * size].reshape(size, 2 * size),
-        flat[2 * size * size :].reshape(size, size),
-        activation(op, gate, op.startswith("gru_unit")),
-        activation(op, candidate, op.startswith("gru_unit")),
-        origin_mode,
-    )
+    weights = flat[: 2 * size * size].reshape(size, 2 * size), flat[2 * size * size :].reshape(size, size)
+    kinds = [activation(op, kind, op.startswith("gru_unit")).name for kind in (gate, candidate)]
+    form = gru_form(kinds[0], kinds[1], origin_mode)
+    return RecurrentLayer(steps.xp, form, size, weights, steps, first)
+
+
+def _weight_gradient(xp: Any, found: RecurrentGradients, Weight: Array) -> Maybe:
+    """That of both matrices, where it is wanted."""
+    first, second = found.weights
+    if first is None or second is None:
+        return None
+    joined: Array = xp.empty(Weight.size, first.dtype)
+    joined[: first.size] = first.reshape(-1)
+    joined[first.size :] = second.reshape(-1)
+    return joined.reshape(Weight.shape)
+
+
+def _gate_bias(Bias: Maybe) -> Maybe:
+    return None if Bias is None else Bias.reshape(-1)
 
 
 def _fixed(ctx: KernelContext) -> str | None:
@@ -91,10 +114,10 @@ def _(
     activation: str,
     gate_activation: str,
     origin_mode: bool,
-) -> tuple[Array, Array, Array | None, WithLod]:
+) -> tuple[Array, Maybe, Maybe, WithLod]:
     steps = steps_of("gru", "Input", xp, Input_lod, len(Input), is_reverse)
-    unit = _unit("gru", xp, Weight, gate_activation, activation, origin_mode)
-    made = run_rows(ctx, GruLayer(unit, steps, steps.initial(H0)), Input, Bias, _fixed(ctx))
+    layer = _layer("gru", steps, Weight, steps.initial(H0), gate_activation, activation, origin_mode)
+    made = run_rows(ctx, layer, Input, _gate_bias(Bias), fixed=_fixed(ctx))
     ordered = None if "BatchHidden" in ctx.unread else steps.by_step(made.hidden)
     return made.gates, made.reset, ordered, WithLod(made.hidden, Input_lod)
 
@@ -120,14 +143,13 @@ def _(
     wants: frozenset[str],
 ) -> tuple[Array | None, ...]:
     steps = steps_of("gru_grad", "Input", xp, Input_lod, len(Input), is_reverse)
-    unit = _unit("gru_grad", xp, Weight, gate_activation, activation, origin_mode)
-    made = GruRun(Hidden, BatchGate, BatchResetHiddenPrev)
-    layer = GruLayer(unit, steps, steps.initial(H0))
-    found = run_rows_back(ctx, layer, made, dHidden, "Weight@GRAD" in wants)
+    layer = _layer("gru_grad", steps, Weight, steps.initial(H0), gate_activation, activation, origin_mode)
+    made = RecurrentRun(Hidden, BatchGate, reset=BatchResetHiddenPrev)
+    found = run_rows_back(ctx, layer, made, dHidden, wants=["Weight@GRAD" in wants] * 2)
     return (
-        found.gates if "Input@GRAD" in wants else None,
-        None if H0 is None else steps.initial_gradient(found.first, H0),
-        None if found.weight is None else found.weight.reshape(Weight.shape),
+        found.sums if "Input@GRAD" in wants else None,
+        steps.initial_gradient(found.first_states, H0),
+        _weight_gradient(xp, found, Weight),
         None if Bias is None else found.bias.reshape(Bias.shape),
     )
 
@@ -179,10 +201,11 @@ def _(
     activation: int,
     gate_activation: int,
     origin_mode: bool,
-) -> tuple[Array, Array, Array]:
-    unit = _unit("gru_unit", xp, Weight, _name(gate_activation), _name(activation), origin_mode)
-    layer = GruLayer(unit, single_step(xp, len(Input)), HiddenPrev)
-    made = run_rows(ctx, layer, Input, Bias, _fixed(ctx))
+) -> tuple[Array, Maybe, Array]:
+    steps = single_step(xp, len(Input))
+    kinds = _name(gate_activation), _name(activation)
+    layer = _layer("gru_unit", steps, Weight, HiddenPrev, *kinds, origin_mode)
+    made = run_rows(ctx, layer, Input, _gate_bias(Bias), fixed=_fixed(ctx))
     return made.gates, made.reset, made.hidden
 
 
@@ -202,10 +225,11 @@ def _(
     origin_mode: bool,
     wants: frozenset[str],
 ) -> tuple[Array | None, ...]:
-    unit = _unit("gru_unit_grad", xp, Weight, _name(gate_activation), _name(activation), origin_mode)
-    layer = GruLayer(unit, single_step(xp, len(Input)), HiddenPrev)
+    steps = single_step(xp, len(Input))
+    kinds = _name(gate_activation), _name(activation)
+    layer = _layer("gru_unit_grad", steps, Weight, HiddenPrev, *kinds, origin_mode)
     # of a single step the states are no one's earlier ones, and are not read
-    made = GruRun(dHidden, Gate, ResetHiddenPrev)
-    found = run_rows_back(ctx, layer, made, dHidden, "Weight@GRAD" in wants)
-    dweight = None if found.weight is None else found.weight.reshape(Weight.shape)
-    return (found.gates, found.first, dweight, None if Bias is None else found.bias.reshape(Bias.shape))
+    made = RecurrentRun(dHidden, Gate, reset=ResetHiddenPrev)
+    found = run_rows_back(ctx, layer, made, dHidden, wants=["Weight@GRAD" in wants] * 2)
+    bias = None if Bias is None else found.bias.reshape(Bias.shape)
+    return found.sums, found.first_states, _weight_gradient(xp, found, Weight), bias

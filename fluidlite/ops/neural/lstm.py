@@ -1,5 +1,5 @@
 """Long short-term memory over sequences, plain and with a projection; gates in the order candidate, input,
-forget, output. The steps are `kernels.lstm_steps`; the weights' gradients are one product each.
+forget, output. The steps are `kernels.recurrent_steps`; the weights' gradients are one product each.
 """
 
 from __future__ import annotations
@@ -13,19 +13,11 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
-from fluidlite.ops.kernels.lstm_steps import (
-    LstmCell,
-    LstmLayer,
-    LstmRun,
-    ProjectedRun,
-    Projection,
-    run_projected,
-    run_projected_back,
-    run_rows,
-    run_rows_back,
-)
-from fluidlite.ops.kernels.products import product
-from fluidlite.ops.kernels.recurrence import ACTIVATIONS, activation, steps_of
+from fluidlite.ops.kernels.activations import ACTIVATIONS, activation
+from fluidlite.ops.kernels.cells import CellForm
+from fluidlite.ops.kernels.gated_cells import lstm_form, simple_form
+from fluidlite.ops.kernels.recurrence import TimeSteps, steps_of
+from fluidlite.ops.kernels.recurrent_steps import RecurrentLayer, RecurrentRun, run_rows, run_rows_back
 from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
@@ -63,20 +55,45 @@ def _check_initial(op: str, H0: Spec | None, C0: Spec | None, projected: int, si
             raise ShapeError(f"op {op!r}: {slot} has shape {list(spec.shape)}, wanted {columns} columns")
 
 
-# ---------------------------------------------------------------------- cells
-def _cell(op: str, xp: Any, size: int, Bias: Array, attrs: Mapping[str, Any]) -> LstmCell:
-    """The cell of an op, from its attributes and from what its bias holds beyond the gates'."""
-    tail = Bias.reshape(-1)[4 * size :]
-    with_peepholes = attrs["use_peepholes"]
-    peepholes = (tail[:size], tail[size : 2 * size], tail[2 * size :]) if with_peepholes else None
-    kinds = (attrs[f"{part}_activation"] for part in ("gate", "cell", "candidate"))
-    gate, state, candidate = (activation(op, kind) for kind in kinds)
-    return LstmCell(xp, size, gate, state, candidate, peepholes, attrs.get("cell_clip", 0.0))
+# ---------------------------------------------------------------------- layers
+def _layer(
+    op: str,
+    steps: TimeSteps,
+    weights: tuple[Array, ...],
+    H0: Maybe,
+    C0: Maybe,
+    Bias: Array,
+    attrs: Mapping[str, Any],
+) -> RecurrentLayer:
+    """The layer of an op, from its attributes and from what its bias holds beyond the gates'."""
+    size = weights[0].shape[1] // 4
+    parts = ("gate", "cell", "candidate")
+    kinds = tuple(activation(op, attrs[f"{part}_activation"]).name for part in parts)
+    has_peepholes = attrs["use_peepholes"]
+    return RecurrentLayer(
+        steps.xp,
+        lstm_form(kinds, attrs.get("cell_clip", 0.0), has_peepholes),
+        size,
+        weights,
+        steps,
+        steps.initial(H0),
+        steps.initial(C0),
+        Bias.reshape(-1)[4 * size :] if has_peepholes else None,
+        _projection(op, attrs) if len(weights) > 1 else None,
+    )
 
 
-def _gate_bias(cell: LstmCell, Bias: Array) -> Array:
+def _projection(op: str, attrs: Mapping[str, Any]) -> CellForm:
+    # a slip of 1.8.5 that its trained models depend on: the projection takes the cell's activation, and
+    # proj_activation only says whether there is one
+    linear = attrs["proj_activation"] == "identity"
+    name = "identity" if linear else attrs["cell_activation"]
+    return simple_form(activation(op, name).name, attrs["proj_clip"])
+
+
+def _gate_bias(layer: RecurrentLayer, Bias: Array) -> Array:
     """The part of the bias that the gates have."""
-    return Bias.reshape(-1)[: 4 * cell.size]
+    return Bias.reshape(-1)[: 4 * layer.size]
 
 
 # ---------------------------------------------------------------------- lstm
@@ -120,11 +137,10 @@ def _(
     attrs: dict[str, Any],
 ) -> tuple[Any, ...]:
     steps = steps_of("lstm", "Input", xp, Input_lod, len(Input), attrs["is_reverse"])
-    cell = _cell("lstm", xp, len(Weight), Bias, attrs)
-    layer = LstmLayer(cell, steps, Weight, steps.initial(H0), steps.initial(C0))
+    layer = _layer("lstm", steps, (Weight,), H0, C0, Bias, attrs)
     saves = not ctx.unread.issuperset(("BatchGate", "BatchCellPreAct"))
     fixed = "Weight" if "Weight" in ctx.fixed else None
-    made = run_rows(ctx, layer, Input, _gate_bias(cell, Bias), saves, fixed)
+    made = run_rows(ctx, layer, Input, _gate_bias(layer, Bias), saves, fixed)
     return (
         WithLod(made.hidden, Input_lod),
         WithLod(made.cells, Input_lod),
@@ -155,19 +171,14 @@ def _(
     attrs: dict[str, Any],
 ) -> tuple[Maybe, ...]:
     steps = steps_of("lstm_grad", "Input", xp, Input_lod, len(Input), attrs["is_reverse"])
-    cell = _cell("lstm_grad", xp, len(Weight), Bias, attrs)
-    layer = LstmLayer(cell, steps, Weight, steps.initial(H0), steps.initial(C0))
-    made = LstmRun(Hidden, Cell, BatchGate, BatchCellPreAct)
-    found = run_rows_back(ctx, layer, made, dHidden, dCell, wants_weight="Weight@GRAD" in wants)
-    first_states = None
-    if H0 is not None:
-        first_rows = found.gates[xp.asarray(steps.rows[: steps.running])]
-        first_states = steps.initial_gradient(product(xp, first_rows, Weight.T), H0)
+    layer = _layer("lstm_grad", steps, (Weight,), H0, C0, Bias, attrs)
+    made = RecurrentRun(Hidden, BatchGate, Cell, BatchCellPreAct)
+    found = run_rows_back(ctx, layer, made, dHidden, dCell, wants=("Weight@GRAD" in wants,))
     return (
-        found.gates if "Input@GRAD" in wants else None,
-        first_states,
-        None if C0 is None else steps.initial_gradient(found.first_cells, C0),
-        found.weight,
+        found.sums if "Input@GRAD" in wants else None,
+        steps.initial_gradient(found.first_states, H0),
+        steps.initial_gradient(found.first_cells, C0),
+        found.weights[0],
         found.bias.reshape(1, -1) if "Bias@GRAD" in wants else None,
     )
 
@@ -215,14 +226,6 @@ def _(
     )
 
 
-def _projection(op: str, ProjWeight: Array, attrs: Mapping[str, Any]) -> Projection:
-    # a slip of 1.8.5 that its trained models depend on: the projection takes the cell's activation, and
-    # proj_activation only says whether there is one
-    linear = attrs["proj_activation"] == "identity"
-    name = "identity" if linear else attrs["cell_activation"]
-    return Projection(ProjWeight, activation(op, name), attrs["proj_clip"])
-
-
 @lstmp.kernel
 @with_attrs(_LSTMP_ATTRS)
 def _(
@@ -237,13 +240,10 @@ def _(
     Bias: Array,
     attrs: dict[str, Any],
 ) -> tuple[Any, ...]:
-    size = len(ProjWeight)
     steps = steps_of("lstmp", "Input", xp, Input_lod, len(Input), attrs["is_reverse"])
-    cell = _cell("lstmp", xp, size, Bias, attrs)
-    projection = _projection("lstmp", ProjWeight, attrs)
-    layer = LstmLayer(cell, steps, Weight, steps.initial(H0), steps.initial(C0), projection)
+    layer = _layer("lstmp", steps, (Weight, ProjWeight), H0, C0, Bias, attrs)
     fixed = "weights" if ctx.fixed.issuperset(("Weight", "ProjWeight")) else None
-    made = run_projected(ctx, layer, Input, _gate_bias(cell, Bias), fixed)
+    made = run_rows(ctx, layer, Input, _gate_bias(layer, Bias), fixed=fixed)
     return (
         WithLod(made.hidden, Input_lod),
         WithLod(made.cells, Input_lod),
@@ -280,18 +280,14 @@ def _(
     attrs: dict[str, Any],
 ) -> tuple[Any, ...]:
     steps = steps_of("lstmp_grad", "Projection", xp, Projection_lod, len(Projection), attrs["is_reverse"])
-    cell = _cell("lstmp_grad", xp, len(ProjWeight), Bias, attrs)
-    projection = _projection("lstmp_grad", ProjWeight, attrs)
-    layer = LstmLayer(cell, steps, Weight, steps.initial(H0), steps.initial(C0), projection)
-    made = ProjectedRun(Projection, Cell, BatchGate, BatchCellPreAct, BatchHidden)
-    d = xp.zeros_like(Projection) if dProjection is None else dProjection
+    layer = _layer("lstmp_grad", steps, (Weight, ProjWeight), H0, C0, Bias, attrs)
+    made = RecurrentRun(Projection, BatchGate, Cell, BatchCellPreAct, inner=BatchHidden)
     wanted = "Weight@GRAD" in wants, "ProjWeight@GRAD" in wants
-    found = run_projected_back(ctx, layer, made, d, dCell, wanted)
+    found = run_rows_back(ctx, layer, made, dProjection, dCell, wants=wanted)
     return (
-        WithLod(found.gates, Projection_lod),
-        None if H0 is None else steps.initial_gradient(found.first_states, H0),
-        None if C0 is None else steps.initial_gradient(found.first_cells, C0),
-        found.weight,
-        found.projection,
+        WithLod(found.sums, Projection_lod),
+        steps.initial_gradient(found.first_states, H0),
+        steps.initial_gradient(found.first_cells, C0),
+        *found.weights,
         found.bias.reshape(1, -1) if "Bias@GRAD" in wants else None,
     )

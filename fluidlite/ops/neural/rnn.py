@@ -21,24 +21,28 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
-from fluidlite.ops.kernels import lstm_steps, rnn_steps
+from fluidlite.ops.kernels.cells import CellForm
+from fluidlite.ops.kernels.gated_cells import RESET_AFTER, lstm_form, simple_form
 from fluidlite.ops.kernels.last_run import last_run
-from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmLayer, LstmRun
 from fluidlite.ops.kernels.numbers import check_lengths
-from fluidlite.ops.kernels.products import product, shared_product
-from fluidlite.ops.kernels.recurrence import (
-    ACTIVATIONS,
-    TimeSteps,
-    check_first_states,
-    even_steps,
-    ordered_steps,
-)
-from fluidlite.ops.kernels.rnn_steps import CellLayer, CellRun, CellUnit, ResetAfterUnit, SimpleUnit
+from fluidlite.ops.kernels.products import shared_product
+from fluidlite.ops.kernels.recurrence import TimeSteps, check_first_states, even_steps, ordered_steps
+from fluidlite.ops.kernels.recurrent_steps import RecurrentLayer, RecurrentRun, run_rows, run_rows_back
 from fluidlite.values.tensor import host
 
 Maybe: TypeAlias = "Array | None"
 
-GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+_MODES = ("GRU", "LSTM", "RNN_RELU", "RNN_TANH")
+
+
+def _form(mode: str) -> CellForm:
+    """The cell of a mode."""
+    if mode == "LSTM":
+        return lstm_form()
+    if mode == "GRU":
+        return RESET_AFTER.form(gate_activation="sigmoid", activation="tanh")
+    return simple_form(mode.removeprefix("RNN_").lower())
+
 
 rnn = Op(
     "rnn",
@@ -74,8 +78,8 @@ def _(
     directions = 2 if is_bidirec else 1
     if len(Input.shape) != 3:
         raise ShapeError(f"op 'rnn': Input has shape {list(Input.shape)}, wanted [time, batch, features]")
-    if mode not in GATES:
-        raise ShapeError(f"op 'rnn': mode is {mode!r}, wanted one of {sorted(GATES)}")
+    if mode not in _MODES:
+        raise ShapeError(f"op 'rnn': mode is {mode!r}, wanted one of {list(_MODES)}")
     if len(WeightList) != 4 * directions * num_layers:
         raise ShapeError(
             f"op 'rnn': WeightList has {len(WeightList)} tensors, wanted {4 * directions * num_layers} for "
@@ -224,34 +228,16 @@ class _LayerDirection:
     ) -> None:
         self.ctx, self.xp, self.mode, self.first, self.steps = ctx, xp, mode, first, steps
         self.weights = weights.ordered(mode)
-        self.run: LstmRun | CellRun | None = None
-
-    @property
-    def _lstm(self) -> LstmLayer:
-        sigmoid = ACTIVATIONS["sigmoid"]
-        tanh = ACTIVATIONS["tanh"]
-        cell = LstmCell(self.xp, len(self.weights.state) // 4, sigmoid, tanh, tanh, None)
-        first_states, first_cells = self.first
-        return LstmLayer(cell, self.steps, self.weights.state.T, first_states, first_cells)
-
-    @property
-    def _unit(self) -> CellUnit:
-        weight = self.weights.state.T
-        if self.mode == "GRU":
-            return ResetAfterUnit(self.xp, len(weight), weight)
-        return SimpleUnit(self.xp, len(weight), weight, ACTIVATIONS[self.mode.removeprefix("RNN_").lower()])
-
-    @property
-    def _cells(self) -> CellLayer:
-        return CellLayer(self._unit, self.steps, self.first[0])
+        first_cells = first[1] if mode == "LSTM" else None
+        size = self.weights.state.shape[1]
+        state = self.weights.state.T
+        self.layer = RecurrentLayer(xp, _form(mode), size, (state,), steps, first[0], first_cells)
+        self.run: RecurrentRun | None = None
 
     def forward(self, x: Array, saves: bool) -> Array:
         """The states of all rows."""
         entry = shared_product(self.ctx, self.xp, x, self.weights.entry.T)
-        if self.mode == "LSTM":
-            self.run = lstm_steps.run_rows(self.ctx, self._lstm, entry, self._bias(), saves)
-        else:
-            self.run = rnn_steps.run_rows(self.ctx, self._cells, entry, self._bias())
+        self.run = run_rows(self.ctx, self.layer, entry, self._bias(), saves)
         return self.run.hidden
 
     def _bias(self) -> Array:
@@ -266,36 +252,35 @@ class _LayerDirection:
     def last(self) -> tuple[Array, ...]:
         """The last states of the sequences that have steps."""
         assert self.run is not None
-        states = self.run[:2] if isinstance(self.run, LstmRun) else self.run[:1]
-        return tuple(self.xp.take(each, self.xp.asarray(self.steps.last), axis=0) for each in states)
+        rows = self.xp.asarray(self.steps.last)
+        states = [self.run.hidden] if self.run.cells is None else [self.run.hidden, self.run.cells]
+        return tuple(self.xp.take(each, rows, axis=0) for each in states)
 
     def backward(self, d: Array, last: tuple[Maybe, ...]) -> _DirectionGradients:
         """Gradients from those of the states, which are overwritten, and of the last ones."""
         rows = self.xp.asarray(self.steps.last)
         if last[0] is not None:
             d[rows] += last[0][: len(rows)]
-        if isinstance(self.run, LstmRun):
-            return self._lstm_backward(self.run, d, last[1])
         assert self.run is not None
-        layer = self._cells
-        found = rnn_steps.run_rows_back(self.ctx, layer, self.run, d)
-        columns = layer.unit.products * layer.unit.size
+        dcells, last_cells = self._of_cells(self.run.cells, last)
+        found = run_rows_back(self.ctx, self.layer, self.run, d, dcells, last_cells)
+        first = [each for each in (found.first_states, found.first_cells) if each is not None]
+        columns = len(self.weights.entry)
+        assert found.weights[0] is not None
         biases = found.bias[:columns], found.bias[-columns:]
-        return _DirectionGradients(found.gates[:, :columns], (found.first,), found.weight.T, *biases)
+        sums = found.sums[:, :columns]
+        return _DirectionGradients(sums, tuple(first), found.weights[0].T, *biases)
 
-    def _lstm_backward(self, run: LstmRun, d: Array, last: Maybe) -> _DirectionGradients:
-        dcells = None
-        if last is not None:
-            last = last[: self.steps.running]
-            if not self.steps.is_steady:
-                dcells = self.xp.zeros_like(run.cells)
-                dcells[self.xp.asarray(self.steps.last)] = last
-                last = None
-        found = lstm_steps.run_rows_back(self.ctx, self._lstm, run, d, dcells, last)
-        assert found.weight is not None
-        first_rows = found.gates[self.xp.asarray(self.steps.rows[: self.steps.running])]
-        first = product(self.xp, first_rows, self.weights.state), found.first_cells
-        return _DirectionGradients(found.gates, first, found.weight.T, found.bias, found.bias)
+    def _of_cells(self, cells: Maybe, last: tuple[Maybe, ...]) -> tuple[Maybe, Maybe]:
+        """The gradients of all cells, or those of the last ones."""
+        if cells is None or last[1] is None:
+            return None, None
+        running = last[1][: self.steps.running]
+        if self.steps.is_steady:
+            return None, running
+        dcells = self.xp.zeros_like(cells)
+        dcells[self.xp.asarray(self.steps.last)] = running
+        return dcells, None
 
 
 # ---------------------------------------------------------------------- all layers

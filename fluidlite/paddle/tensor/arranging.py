@@ -14,7 +14,7 @@ from fluidlite.base.open_sizes import opened
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle import defaults
-from fluidlite.paddle.build import append, check_axis, dimension, need_float, need_variable
+from fluidlite.paddle.build import append, check_axis, dimension, need_dims, need_float, need_variable
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.creation import arange, assign, full_like, to_tensor
 from fluidlite.paddle.tensor.linalg import matmul
@@ -172,6 +172,7 @@ def index_put(
 
 def index_fill(x: Variable, index: Variable, axis: int, value: Any, name: str | None = None) -> Variable:
     """x with `value` in the slices along `axis` that `index` names."""
+    need_dims(value, "value", "index_fill", 0)
     if not isinstance(value, Variable):
         value = assign(np.array(value, "float32" if isinstance(value, float) else "int64"))
     if value.dtype != x.dtype:
@@ -206,6 +207,7 @@ def repeat_interleave(
     if axis is None:
         x, axis = flatten(x), 0
     inputs = {"X": [x]}
+    need_dims(repeats, "repeats", "repeat_interleave", 1)
     if isinstance(repeats, Variable):
         inputs["RepeatsTensor"] = [repeats]
     attrs = {"dim": axis, "Repeats": repeats if isinstance(repeats, Integral) else 0}
@@ -266,6 +268,7 @@ def unflatten(x: Variable, axis: int, shape: Any, name: str | None = None) -> Va
     if isinstance(axis, bool) or not isinstance(axis, Integral):
         raise TypeError(f"Invalid type: `axis` should be int, but received {type(axis)}.")
     check_axis("unflatten", axis, x)
+    need_dims(shape, "shape", "unflatten", 1)
     axis %= len(x.shape)
     return reshape(x, [*x.shape[:axis], *shape, *x.shape[axis + 1 :]])
 
@@ -400,6 +403,9 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
     return reshape(matmul(one, other), shape)
 
 
+_DISTANCES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
+
 def cdist(
     x: Variable,
     y: Variable,
@@ -409,6 +415,8 @@ def cdist(
 ) -> Variable:
     """The p-norms of the differences of each row of x and each of y."""
     need_float(x, "cdist")
+    if compute_mode not in _DISTANCES:
+        raise ValueError(f"'compute_mode' in cdist must be one of {_DISTANCES}, but is {compute_mode!r}")
     if p < 0 or len(x.shape) < 2 or len(y.shape) < 2 or x.shape[-1] != y.shape[-1]:
         raise AssertionError(
             f"cdist needs rows of one length and p >= 0, but x is {list(x.shape)}, y {list(y.shape)}, p {p}"

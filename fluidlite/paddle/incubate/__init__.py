@@ -13,7 +13,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.incubate.operators": "identity_loss softmax_mask_fuse "
         "softmax_mask_fuse_upper_triangle",
     },
-    "autograd autotune nn",
+    "asp autograd autotune nn",
     guard=GUARD,
 )
 

@@ -1,6 +1,7 @@
 # written by tests/house/stubs.py
 """`paddle.incubate`: functions under their earlier names."""
 
+from fluidlite.paddle.incubate import asp as asp
 from fluidlite.paddle.incubate import autograd as autograd
 from fluidlite.paddle.incubate import autotune as autotune
 from fluidlite.paddle.incubate import nn as nn

@@ -320,3 +320,12 @@ def _(paddle):
         paddle.static.global_scope().find_var(name).get_tensor().set(weight, paddle.CPUPlace())
         mask = paddle.incubate.asp.prune_model(main, 2, 4, "mask_2d_best", with_mask=False)[name]
     return [float(mask[0, 0]), float(mask[1, 1])], [1.0, 1.0]
+
+
+@shows("all-neighbours")
+def _(paddle):
+    def build(row, ends, nodes):
+        return paddle.geometric.sample_neighbors(row, ends, nodes)
+
+    feed = {"row": np.array([1, 2, 0]), "ends": np.array([0, 2, 3, 3]), "nodes": np.array([0, 1])}
+    return run(static(paddle), build, **feed), [[1, 2, 0], [2, 1]]

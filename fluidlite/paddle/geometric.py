@@ -238,10 +238,16 @@ def weighted_sample_neighbors(
     function = "weighted_sample_neighbors"
     _check_numbers(function, row=row, colptr=colptr, input_nodes=input_nodes)
     _check_eids("eids", eids, return_eids)
-    inputs = {"row": [row], "colptr": [colptr], "edge_weight": [edge_weight], "input_nodes": [input_nodes]}
+    inputs = {
+        "row": [row],
+        "colptr": [colptr],
+        "edge_weight": [edge_weight],
+        "input_nodes": [input_nodes],
+        **given("eids", eids),
+    }
     attrs = {"sample_size": sample_size, "return_eids": return_eids}
     kinds = {"out_neighbors": row.dtype, "out_count": VarType.INT32, "out_eids": row.dtype}
-    found = append_several(function, {**inputs, **given("eids", eids)}, attrs, kinds)
+    found = append_several(function, inputs, attrs, kinds)
     return without_gradient(found if return_eids else found[:2])
 
 

@@ -26,7 +26,7 @@ def _fresh() -> Iterator[None]:
 
 
 def run(build: Callable[..., Any], times: int = 1, dtype: str = "int64", **others: np.ndarray) -> list[Any]:
-    """What `build` gives of row, colptr, nodes and `others`, each time."""
+    """The values that `build` gives of row, colptr, nodes and `others`, each time."""
     feed = {"row": ROW, "colptr": COLPTR, "nodes": NODES} | others
     feed = {name: value if value.dtype.kind == "f" else value.astype(dtype) for name, value in feed.items()}
     given = {

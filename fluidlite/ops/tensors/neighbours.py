@@ -49,7 +49,7 @@ def _flat(value: Array) -> Array:
 
 
 def _numbers_of(places: Array, eids: Maybe, wanted: bool, like: Array) -> Array:
-    """What the edges are called, in the dtype of nodes, where that is asked for."""
+    """Names of edges, in the dtype of nodes; none unless they are wanted."""
     if not wanted or eids is None:
         return np.zeros(0, like.dtype)
     return _flat(eids)[places].astype(like.dtype)
@@ -77,8 +77,9 @@ def _(
     xp: Any, Row: Array, Col_Ptr: Array, X: Array, Eids: Maybe, sample_size: int, return_eids: bool, ctx: Any
 ) -> tuple[Array, Array, Array]:
     places, counts = _drawn(ctx.rng(0), _flat(Col_Ptr), _flat(X), sample_size)
-    found = (_flat(Row)[places], counts.astype("int32"), _numbers_of(places, Eids, return_eids, Row))
-    return tuple(xp.asarray(part) for part in found)
+    neighbours = _flat(Row)[places]
+    called = _numbers_of(places, Eids, return_eids, Row)
+    return xp.asarray(neighbours), xp.asarray(counts.astype("int32")), xp.asarray(called)
 
 
 weighted_sample_neighbors = Op(
@@ -110,8 +111,9 @@ def _(
 ) -> tuple[Array, Array, Array]:
     weights = _flat(edge_weight)
     places, counts = _drawn(ctx.rng(0), _flat(colptr), _flat(input_nodes), sample_size, weights)
-    found = (_flat(row)[places], counts.astype("int32"), _numbers_of(places, eids, return_eids, row))
-    return tuple(xp.asarray(part) for part in found)
+    neighbours = _flat(row)[places]
+    called = _numbers_of(places, eids, return_eids, row)
+    return xp.asarray(neighbours), xp.asarray(counts.astype("int32")), xp.asarray(called)
 
 
 # ---------------------------------------------------------------------- several steps
@@ -127,8 +129,10 @@ khop_sampler = Op(
 
 @khop_sampler.shape
 def _(Row: Spec, X: Spec) -> tuple[Spec, Spec, Spec, Spec, Spec]:
-    edges, some = Spec((-1, 1), Row.dtype), Spec((-1,), Row.dtype)
-    return edges, edges, some, Spec(X.shape, Row.dtype), some
+    edges = Spec((-1, 1), Row.dtype)
+    numbers = Spec((-1,), Row.dtype)
+    asked = Spec(X.shape, Row.dtype)
+    return edges, edges, numbers, asked, numbers
 
 
 @khop_sampler.kernel
@@ -145,12 +149,16 @@ def _(
     """Nodes that are met for the first time in one step draw their own neighbours in the next one; they are
     numbered as they are met.
     """
-    row, edges, rng = _flat(Row), _flat(Col_Ptr), ctx.rng(0)
+    row = _flat(Row)
+    edges = _flat(Col_Ptr)
+    rng = ctx.rng(0)
     numbers: dict[int, int] = {}
     for node in _flat(X).tolist():
         numbers.setdefault(node, len(numbers))
     asked = np.array(list(numbers), row.dtype)
-    drawn, sources, targets = [], [], []
+    drawn = []
+    sources = []
+    targets = []
     for size in sample_sizes:
         places, counts = _drawn(rng, edges, asked, size)
         known = len(numbers)

@@ -156,6 +156,7 @@ FAMILIES = {
     ),
     "tensors.joining": "concat split stack unstack",
     "tensors.lod": "lod_reset",
+    "tensors.neighbours": "graph_khop_sampler graph_sample_neighbors weighted_sample_neighbors",
     "tensors.pad": "pad pad2d pad3d pad_constant_like",
     "tensors.pictures": "decode_jpeg read_file",
     "tensors.random": (

@@ -68,9 +68,6 @@ _REASONS = {
         "distributed_fused_lamb distributed_fused_lamb_init fused_adam merged_adam merged_momentum "
         "sparse_momentum"
     ),
-    "draws neighbours of a graph in an order that only Paddle knows": (
-        "graph_khop_sampler graph_sample_neighbors weighted_sample_neighbors"
-    ),
     "needs what Paddle alone brings": "faster_tokenizer",
 }
 _REASON_OF = {op_type: reason for reason, types in _REASONS.items() for op_type in types.split()}

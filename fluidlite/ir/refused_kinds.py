@@ -1,8 +1,9 @@
-"""Kinds of arguments for which PaddlePaddle 2.6.2 raises a TypeError where a program is built.
+"""Kinds of arguments that PaddlePaddle 2.6.2 refuses where a program is built.
 
 `refused_kinds.txt` lists them: a line with a function of `fluidlite.paddle`, then lines with an argument and
-its kinds. `tests/house/refused_kinds.py` writes it from what 2.6.2 raised. A kind is a dtype of Variables,
-"None", a type of Python, "array", or "list" and "tuple" for those of numbers.
+its kinds, and one with those that must be `alike`: Variables of one dtype. `tests/house/refused_kinds.py`
+writes it from what 2.6.2 raised. A kind is a dtype of Variables, "None", a type of Python, "array", or "list"
+and "tuple" for those of numbers.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ _WORDS = {
 }
 _FEW = 3  # dtypes that are tried for arguments that are not meant to be Variables: the others are not known
 _ROOM = "fluidlite.paddle."
+_ALIKE = "alike"  # in the place of an argument
 _ABSENT = object()  # an argument that was not given
 
 
@@ -65,20 +67,34 @@ def _kind(value: Any) -> str:
 
 
 class Refused:
-    """The kinds that the arguments of one function must not have."""
+    """The kinds that the arguments of one function must not have, and those that must have one dtype."""
 
-    def __init__(self, function: Callable[..., Any], kinds: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, function: Callable[..., Any], kinds: Mapping[str, tuple[str, ...]]) -> None:
         places = list(inspect.signature(function).parameters)
         self._name = function.__name__
-        self._kinds = [(places.index(name), name, refused) for name, refused in kinds.items()]
+        self._alike = [(places.index(name), name) for name in kinds.get(_ALIKE, ())]
+        alone = {name: frozenset(refused) for name, refused in kinds.items() if name != _ALIKE}
+        self._kinds = [(places.index(name), name, refused) for name, refused in alone.items()]
 
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """TypeError for the first argument of a kind that is refused."""
+        """TypeError for the first argument of a kind that is refused, or of another dtype than one before."""
         for place, name, refused in self._kinds:
             value = args[place] if place < len(args) else kwargs.get(name, _ABSENT)
             kind = _kind(value)
             if kind in refused:
                 raise TypeError(self._text(name, value, kind, refused))
+        if self._alike:
+            self._check_alike(args, kwargs)
+
+    def _check_alike(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        given = {name: args[place] if place < len(args) else kwargs.get(name) for place, name in self._alike}
+        found = {name: value.dtype for name, value in given.items() if isinstance(value, Variable)}
+        if len(set(found.values())) > 1:
+            said = [f"{name} is {DTYPES.get(dtype, dtype.name)}" for name, dtype in found.items()]
+            raise TypeError(
+                f"{' and '.join(map(repr, found))} in {self._name} must have one data type, but "
+                f"{' and '.join(said)}; cast one of them (paddle.cast)"
+            )
 
     def _text(self, name: str, value: Any, kind: str, refused: frozenset[str]) -> str:
         what = f"'{name}' in {self._name}"
@@ -91,15 +107,15 @@ class Refused:
 
 
 @functools.cache
-def _table() -> dict[str, dict[str, frozenset[str]]]:
-    found: dict[str, dict[str, frozenset[str]]] = {}
-    names: dict[str, frozenset[str]] = {}
+def _table() -> dict[str, dict[str, tuple[str, ...]]]:
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    names: dict[str, tuple[str, ...]] = {}
     for line in text_beside("fluidlite.ir", "refused_kinds.txt").splitlines():
         if not line.startswith(" "):
             names = found.setdefault(line, {})
             continue
         name, _, kinds = line.strip().partition(": ")
-        names[name] = frozenset(kinds.split())
+        names[name] = tuple(kinds.split())
     return found
 
 

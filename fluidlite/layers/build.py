@@ -9,7 +9,7 @@ from fluidlite.base.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
-__all__ = ["one_op", "temporaries"]
+__all__ = ["check_groups", "one_op", "temporaries"]
 
 
 def one_op(
@@ -52,3 +52,9 @@ def temporaries(
     return [
         helper.create_variable_for_type_inference(dtype, stop_gradient=stop_gradient) for _ in range(count)
     ]
+
+
+def check_groups(channels: int, groups: int) -> None:
+    """ValueError for groups that are not of one size."""
+    if channels > 0 and channels % groups:
+        raise ValueError(f"group_norm: groups must divide the {channels} channels of input, but is {groups}")

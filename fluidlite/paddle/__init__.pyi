@@ -190,10 +190,10 @@ from fluidlite.paddle.tensor.logic import logical_xor as logical_xor
 from fluidlite.paddle.tensor.logic import not_equal as _not_equal_
 from fluidlite.paddle.tensor.logic import not_equal as not_equal
 from fluidlite.paddle.tensor.manipulation import broadcast_tensors as broadcast_tensors
+from fluidlite.paddle.tensor.manipulation import broadcast_to as broadcast_to
 from fluidlite.paddle.tensor.manipulation import chunk as chunk
 from fluidlite.paddle.tensor.manipulation import concat as concat
 from fluidlite.paddle.tensor.manipulation import crop as crop
-from fluidlite.paddle.tensor.manipulation import expand as _broadcast_to
 from fluidlite.paddle.tensor.manipulation import expand as expand
 from fluidlite.paddle.tensor.manipulation import expand_as as expand_as
 from fluidlite.paddle.tensor.manipulation import flatten as _flatten_
@@ -469,7 +469,6 @@ bitwise_and_ = _bitwise_and_
 bitwise_not_ = _bitwise_not_
 bitwise_or_ = _bitwise_or_
 bitwise_xor_ = _bitwise_xor_
-broadcast_to = _broadcast_to
 cast_ = _cast_
 ceil_ = _ceil_
 clip_ = _clip_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ __all__ = [
     "check_axis",
     "dimension",
     "named",
+    "need_count",
+    "need_dims",
     "need_float",
     "need_numbers",
     "need_summable",
@@ -134,6 +137,24 @@ def need_variable(value: Any, what: str, function: str) -> None:
     """TypeError unless `value` is a Variable."""
     if not isinstance(value, Variable):
         raise TypeError(f"The type of '{what}' in {function} must be Variable, but received {type(value)}")
+
+
+def need_dims(value: Any, what: str, function: str, wanted: int) -> None:
+    """ValueError for a Variable that has more than `wanted` dimensions: it stands for numbers."""
+    if isinstance(value, Variable) and len(value.shape) > wanted:
+        raise ValueError(
+            f"'{what}' in {function} must have {'one dimension' if wanted else 'no dimension'}, but "
+            f"{value.name} has the shape {list(value.shape)}"
+        )
+
+
+def need_count(value: Any, what: str, function: str, wanted: int) -> None:
+    """ValueError for a Variable of more or less than `wanted` elements, as far as its sizes are known."""
+    if isinstance(value, Variable) and -1 not in value.shape and math.prod(value.shape) != wanted:
+        raise ValueError(
+            f"'{what}' in {function} must have {wanted} elements, but {value.name} has the shape "
+            f"{list(value.shape)}"
+        )
 
 
 def check_axis(function: str, axis: int, x: Variable) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, append_several, need_summable
@@ -14,6 +15,7 @@ from fluidlite.paddle.tensor.manipulation import concat
 __all__ = [
     "reindex_graph",
     "reindex_heter_graph",
+    "sample_neighbors",
     "segment_max",
     "segment_mean",
     "segment_min",
@@ -21,6 +23,7 @@ __all__ = [
     "send_u_recv",
     "send_ue_recv",
     "send_uv",
+    "weighted_sample_neighbors",
 ]
 
 
@@ -174,6 +177,118 @@ def reindexed(
     kinds = dict.fromkeys(("Reindex_Src", "Reindex_Dst", "Out_Nodes"), x.dtype)
     source, target, nodes = append_several("graph_reindex", inputs, {}, kinds, layer)
     return source, target, nodes
+
+
+# ---------------------------------------------------------------------- neighbours
+def sample_neighbors(
+    row: Variable,
+    colptr: Variable,
+    input_nodes: Variable,
+    sample_size: int = -1,
+    eids: Variable | None = None,
+    return_eids: bool = False,
+    perm_buffer: Variable | None = None,
+    name: str | None = None,
+) -> tuple[Variable, ...]:
+    """At most `sample_size` neighbours of each node, drawn at random, none twice (-1: all), and how many each
+    node has.
+
+    row: the sources of all edges, in the order of their targets.
+    colptr: of each node the place of its first edge, and behind them the number of edges.
+    eids, return_eids: with what `eids` calls the edges, the drawn ones come as a third result.
+    perm_buffer: room that GPUs of 2.6.2 ask for.
+    """
+    return sampled("sample_neighbors", row, colptr, input_nodes, sample_size, eids, return_eids, perm_buffer)
+
+
+def sampled(
+    layer: str,
+    row: Variable,
+    colptr: Variable,
+    nodes: Variable,
+    size: int,
+    eids: Variable | None,
+    return_eids: bool,
+    buffer: Variable | None,
+) -> tuple[Variable, ...]:
+    """The op of `sample_neighbors`, in temporaries of `layer`."""
+    _check_numbers("graph_sample_neighbors", Row=row, Col_Ptr=colptr, X=nodes)
+    _check_eids("eids", eids, return_eids)
+    inputs = {"Row": [row], "Col_Ptr": [colptr], "X": [nodes], **given("Eids", eids)}
+    inputs |= given("Perm_Buffer", buffer)
+    attrs = {"sample_size": size, "return_eids": return_eids, "flag_perm_buffer": buffer is not None}
+    kinds = {"Out": row.dtype, "Out_Count": VarType.INT32, "Out_Eids": row.dtype}
+    found = append_several("graph_sample_neighbors", inputs, attrs, kinds, layer)
+    return without_gradient(found if return_eids else found[:2])
+
+
+def weighted_sample_neighbors(
+    row: Variable,
+    colptr: Variable,
+    edge_weight: Variable,
+    input_nodes: Variable,
+    sample_size: int = -1,
+    eids: Variable | None = None,
+    return_eids: bool = False,
+    name: str | None = None,
+) -> tuple[Variable, ...]:
+    """As `sample_neighbors`; an edge is drawn the likelier the larger its weight is (Efraimidis and Spirakis,
+    2006).
+    """
+    function = "weighted_sample_neighbors"
+    _check_numbers(function, row=row, colptr=colptr, input_nodes=input_nodes)
+    _check_eids("eids", eids, return_eids)
+    inputs = {
+        "row": [row],
+        "colptr": [colptr],
+        "edge_weight": [edge_weight],
+        "input_nodes": [input_nodes],
+        **given("eids", eids),
+    }
+    attrs = {"sample_size": sample_size, "return_eids": return_eids}
+    kinds = {"out_neighbors": row.dtype, "out_count": VarType.INT32, "out_eids": row.dtype}
+    found = append_several(function, inputs, attrs, kinds)
+    return without_gradient(found if return_eids else found[:2])
+
+
+def khop_sampled(
+    row: Variable,
+    colptr: Variable,
+    nodes: Variable,
+    sizes: Sequence[int],
+    eids: Variable | None,
+    return_eids: bool,
+) -> tuple[Variable, ...]:
+    """The op of `paddle.incubate.graph_khop_sampler`."""
+    _check_numbers("graph_khop_sampler", Row=row, Col_Ptr=colptr, X=nodes)
+    _check_eids("sorted_eids", eids, return_eids)
+    inputs = {"Row": [row], "Col_Ptr": [colptr], "X": [nodes], **given("Eids", eids)}
+    attrs = {"sample_sizes": list(sizes), "return_eids": return_eids}
+    slots = ("Out_Src", "Out_Dst", "Sample_Index", "Reindex_X", "Out_Eids")
+    found = append_several("graph_khop_sampler", inputs, attrs, dict.fromkeys(slots, row.dtype))
+    return without_gradient(found if return_eids else found[:4])
+
+
+def given(slot: str, var: Variable | None) -> dict[str, list[Variable]]:
+    """The input of a slot that may be empty."""
+    return {} if var is None else {slot: [var]}
+
+
+def without_gradient(found: Sequence[Variable]) -> tuple[Variable, ...]:
+    """Numbers of nodes and edges, through which no gradient goes."""
+    for var in found:
+        var.stop_gradient = True
+    return tuple(found)
+
+
+def _check_numbers(function: str, **vars: Variable) -> None:
+    for what, var in vars.items():
+        check_variable_and_dtype(var, what, ("int32", "int64"), function)
+
+
+def _check_eids(what: str, eids: Variable | None, wanted: bool) -> None:
+    if wanted and eids is None:
+        raise ValueError(f"`{what}` should not be None if `return_eids` is True.")
 
 
 if not TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.open_sizes import fits
 from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append
@@ -93,6 +94,18 @@ def stft(
     return squeeze(found, [0]) if len(x.shape) == 1 else found
 
 
+def _check_spectra(x: Variable, n_fft: int, onesided: bool) -> None:
+    """ValueError for what are no spectra of windows of `n_fft` samples."""
+    if len(x.shape) not in (2, 3):
+        raise ValueError(f"istft: x must have 2 or 3 dimensions, but has shape {list(x.shape)}")
+    wanted = n_fft // 2 + 1 if onesided else n_fft
+    if not fits(x.shape[-2], wanted):
+        raise ValueError(
+            f"'n_fft' in istft is {n_fft}, so that x must have {wanted} frequencies, but {x.name} has "
+            f"the shape {list(x.shape)}"
+        )
+
+
 def istft(
     x: Variable,
     n_fft: int,
@@ -109,8 +122,7 @@ def istft(
     """The signals [batch, samples] or [samples] whose `stft` is nearest to x in squares; `length` of their
     samples, by default as many as the frames reach.
     """
-    if len(x.shape) not in (2, 3):
-        raise ValueError(f"istft: x must have 2 or 3 dimensions, but has shape {list(x.shape)}")
+    _check_spectra(x, n_fft, onesided)
     hop, reach = _lengths(n_fft, hop_length, win_length)
     if return_complex and onesided:
         raise ValueError("istft: onesided should be False where the output is complex")

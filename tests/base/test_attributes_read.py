@@ -82,6 +82,7 @@ UNREAD_SLOTS = {
     "fused_seqpool_cvm": "CVM: its gradient alone",
     "fusion_seqpool_cvm_concat": "CVM: its gradient alone",
     "graph_reindex": "HashTable_Value HashTable_Index: scratch memory",
+    "graph_sample_neighbors": "Perm_Buffer: scratch memory",
     "pylayer": "Input: blocks read outer variables by name",
     "recurrent": "parameters: blocks read outer variables by name",
     "while": "X Condition: blocks read outer variables by name",

@@ -100,12 +100,14 @@ DTYPES = (
 )
 # what FluidLite computes although 2.6.2 refuses it: functions -> argument -> kinds
 _WHOLE = "bool int8 uint8 int16 int32 int64"
+_FRACTIONS = "float16 float32 float64 complex64 complex128"
 _KEPT = {
     # operands of two dtypes, each of any (docs/DIFFERENCES.md, two-dtypes)
     (
-        "add subtract multiply divide maximum minimum pow floor_divide remainder floor_mod mod fmax fmin "
-        "matmul divide_ multiply_ floor_divide_ remainder_"
+        "add subtract divide maximum minimum pow floor_divide remainder floor_mod mod fmax fmin "
+        "matmul divide_ floor_divide_ remainder_"
     ): {"x": _WHOLE, "y": _WHOLE},
+    "multiply multiply_": {"x": f"{_WHOLE} {_FRACTIONS}", "y": f"{_WHOLE} {_FRACTIONS}"},
     # functions of complex numbers
     "cumsum cumsum_ log log_ reciprocal rsqrt sqrt tanh tanh_ nn.functional.tanh": {
         "x": "complex64 complex128"
@@ -114,10 +116,24 @@ _KEPT = {
     "nn.functional.pad nn.functional.zeropad2d": {"pad": "int int64", "padding": "int int64"},
     "nn.functional.affine_grid": {"out_shape": "int64"},
     "nn.functional.interpolate nn.functional.upsample": {"size": "int"},
+    # without another dtype, of which the function asks
+    "linspace": {"start": "float64"},
     # alone it may have any dtype, as nonzero's; beside x and y the function asks
     "where": {"condition": "int8 uint8 int16 int32 int64 float16 float32 float64 complex64 complex128"},
 }
 KEPT = {f"paddle.{name}": kept for names, kept in _KEPT.items() for name in names.split()}
+# what 2.6.2 refuses for its kind by an error that is no TypeError: functions -> argument -> kinds
+_OF_KINDS = {
+    "cdist": {"compute_mode": "None int float list array float32 int64"},
+    "cumulative_trapezoid trapezoid": {"dx": "list tuple array"},
+    "fft.fftfreq fft.rfftfreq": {"n": "array int64 float32", "d": "array int64 float32"},
+    "fft.hfft fft.irfft": {"n": "float str list tuple array"},
+    "logcumsumexp": {"axis": "int64 float32"},
+    "nn.functional.binary_cross_entropy": {"weight": "int float"},
+    "nn.functional.grid_sample": {"align_corners": "None int float str list tuple array"},
+    "renorm renorm_": {"p": "None", "max_norm": "None"},
+}
+OF_KINDS = {f"paddle.{name}": kinds for names, kinds in _OF_KINDS.items() for name in names.split()}
 # what stands in the place of an argument; those of Variables are made of the input's declared shape
 VALUES = {
     "None": "None",
@@ -189,10 +205,19 @@ def calls(rows: list[str]) -> dict[str, dict[str, str]]:
 
 
 def _like(one: ast.expr, argument: ast.expr, dtype: str) -> str:
-    """The code of an argument; an input of the same dtype as `argument` gets another one, too."""
-    if not isinstance(one, ast.Name) or not isinstance(argument, ast.Name):
+    """The code of an argument; inputs in it of the same dtype as `argument` get another one, too."""
+    if not isinstance(argument, ast.Name):
         return ast.unparse(one)
-    return f"{one.id}__{dtype}" if kind_of(one.id)[1] == kind_of(argument.id)[1] else one.id
+    own = kind_of(argument.id)[1]
+    changed = ast.parse(ast.unparse(one), mode="eval").body
+    for each in ast.walk(changed):
+        if isinstance(each, ast.Name) and _is_input(each.id) and kind_of(each.id)[1] == own:
+            each.id = f"{each.id}__{dtype}"
+    return ast.unparse(changed)
+
+
+def _is_input(name: str) -> bool:
+    return name in INPUTS or name in ALSO
 
 
 def _text(call: ast.Call, arguments: list[str]) -> str:
@@ -206,7 +231,7 @@ def raised(paddle: Any, code: str) -> str:
         given = {"paddle": paddle, "numpy": np}
         for name in sorted(names - {"paddle", "numpy"}):
             base, _, dtype = name.partition("__")
-            if base in INPUTS or base in ALSO:
+            if _is_input(base):
                 shape, own = kind_of(base)
                 given[name] = paddle.static.data(name, shape, dtype or own)
         try:

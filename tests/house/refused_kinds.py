@@ -1,4 +1,8 @@
-"""Writes `fluidlite/ir/refused_kinds.txt` from the calls that PaddlePaddle 2.6.2 refuses with a TypeError.
+"""Writes `fluidlite/ir/refused_kinds.txt` from the calls that PaddlePaddle 2.6.2 refuses.
+
+A TypeError is about a kind. An error of another class is, where it comes for a dtype whatever the dtypes of
+the other arguments are, and where `OF_KINDS` says so: others are about shapes and values. Arguments of which
+2.6.2 takes each dtype, and no two together, are alike.
 
 python tests/house/refused_kinds.py
 """
@@ -20,7 +24,7 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from golden.wrong_kinds_2x import DTYPES, KEPT, kind_of  # noqa: E402  # found by the path above
+from golden.wrong_kinds_2x import DTYPES, KEPT, OF_KINDS, kind_of  # noqa: E402  # found by the path above
 
 ROOT = HERE.parents[1]
 TARGET = ROOT / "fluidlite" / "ir" / "refused_kinds.txt"
@@ -96,8 +100,23 @@ def _tried(path: str) -> dict[str, dict[str, bool]]:
         # one dtype beside another one may be what is refused: both are tried
         together = outcomes.get((name, f"all of {kind}"), outcome)
         if not kind.startswith("all of "):
-            found[name][kind.removeprefix("dtype ")] = outcome == together == "TypeError"
+            of_kind = kind.startswith("dtype ") or kind in OF_KINDS.get(path, {}).get(name, "").split()
+            is_refused = bool(outcome and together) if of_kind else outcome == "TypeError"
+            found[name][kind.removeprefix("dtype ")] = is_refused
     return found
+
+
+def alike(path: str) -> list[str]:
+    """The arguments of a function that have one dtype: 2.6.2 takes another one for all of them alone."""
+    outcomes = {(name, kind): outcome for name, kind, outcome in _cases(path)}
+    found = [
+        name
+        for (name, kind), outcome in outcomes.items()
+        if kind.startswith("dtype ") and outcome and not outcomes[name, f"all of {kind}"]
+    ]
+    # a weight is refused beside an input, which is taken with all others where no weight is given
+    found = list(dict.fromkeys(found if len(set(found)) != 1 else [_names(path)[0], *found]))
+    return [] if any(name in KEPT.get(path, {}) for name in found) else found
 
 
 def _of_ours(path: str, function: Any) -> dict[tuple[str, str], bool]:
@@ -116,11 +135,13 @@ def _of_ours(path: str, function: Any) -> dict[tuple[str, str], bool]:
 def written() -> str:
     """The text of the file."""
     functions: dict[str, dict[tuple[str, str], bool]] = defaultdict(dict)
+    together: dict[str, list[str]] = {}
     for path in recorded()["functions"]:
         function = home_of(path)
         if function is None or not function.__module__.startswith("fluidlite.paddle."):
             continue
         key = f"{function.__module__.removeprefix('fluidlite.paddle.')}.{function.__name__}"
+        together.setdefault(key, alike(path))
         for argument, refused in _of_ours(path, function).items():
             # what one name of a function takes, all take
             functions[key][argument] = functions[key].get(argument, True) and refused
@@ -130,9 +151,9 @@ def written() -> str:
         for name, kind in sorted(tried, key=lambda each: _ORDER.index(each[1])):
             if tried[name, kind]:
                 kinds[name].append(kind)
-        lines += (
-            [key, *(f"  {name}: {' '.join(found)}" for name, found in sorted(kinds.items()))] if kinds else []
-        )
+        said = [f"  {name}: {' '.join(found)}" for name, found in sorted(kinds.items())]
+        said += [f"  alike: {' '.join(together[key])}"] if together[key] else []
+        lines += [key, *said] if said else []
     return "\n".join(lines) + "\n"
 
 

@@ -47,6 +47,17 @@ def test_means_of_windows(layout: str, sizes: list[int], form: str) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+def test_one_variable_for_both_sides() -> None:
+    """2.6.2 takes no Variable of one element."""
+    paddle.enable_static()
+    main = paddle.static.Program()
+    with paddle.static.program_guard(main):
+        x = paddle.static.data("x", [-1, 3, 5, 7], "float64")
+        outs = [F.adaptive_avg_pool2d(x, size) for size in (paddle.full([1], 2, "int32"), 2)]
+    found, wanted = paddle.static.Executor().run(main, feed={"x": PICTURES}, fetch_list=outs)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_images_of_a_sequence(layout: str) -> None:
     paddle.enable_static()

@@ -12,10 +12,11 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Constant, Normal
+from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.build import temporaries
+from fluidlite.layers.build import check_groups, temporaries
 from fluidlite.param_attr import ParamAttr
 
 __all__ = [
@@ -314,6 +315,8 @@ def group_norm(
     _layout("data_layout", data_layout, "group_norm")
     inputs: dict[str, Any] = {"X": input}
     shape = [input.shape[1 if data_layout == "NCHW" else -1]]
+    if default_main_program().is_of_2x:  # in 1.8.5 the last group may be a smaller one
+        check_groups(shape[0], groups)
     if param_attr:
         inputs["Scale"] = _scale(helper, shape, dtype)
     if bias_attr:

@@ -26,7 +26,7 @@ affine_grid = Op(
 
 
 @affine_grid.shape
-def _(Theta: Spec) -> Spec:
+def _(Theta: Spec, OutputShape: Spec | None, output_shape: list[int]) -> Spec:
     if len(Theta.shape) != 3 or not fits(Theta.shape[1:], (2, 3), (3, 4)):
         raise ShapeError(
             f"op 'affine_grid': Theta must have shape [N, 2, 3], or [N, 3, 4] of volumes, but has "
@@ -35,6 +35,11 @@ def _(Theta: Spec) -> Spec:
     dims = max(Theta.shape[1], Theta.shape[2] - 1)
     if dims < 0:  # of images, where nothing says of what
         dims = 2
+    if OutputShape is None and len(output_shape) != dims + 2:
+        raise ShapeError(
+            f"op 'affine_grid': output_shape must have {dims + 2} numbers for Theta{list(Theta.shape)}, but "
+            f"is {list(output_shape)}"
+        )
     return Theta.with_shape((Theta.shape[0], *(-1,) * dims, dims))
 
 

@@ -555,7 +555,8 @@ logspace = Op("logspace", "Start Stop Num Base -> Out", attrs={"dtype": int(VarT
 
 
 @logspace.shape
-def _(Start: Spec, dtype: int) -> Spec:
+def _(Start: Spec, Stop: Spec, Num: Spec, Base: Spec, dtype: int) -> Spec:
+    _check_numbers("logspace", Start=Start, Stop=Stop, Num=Num, Base=Base)
     return Spec((-1,), VarType(dtype))
 
 

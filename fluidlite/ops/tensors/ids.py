@@ -164,7 +164,9 @@ histogram = Op(
 
 
 @histogram.shape
-def _(X: Spec, bins: int) -> Spec:
+def _(X: Spec, bins: int, min: int, max: int) -> Spec:
+    if min > max:
+        raise ShapeError(f"op 'histogram': min must not be larger than max, but they are {min} and {max}")
     return Spec((bins,), VarType.INT64)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import Op, Spec, same_as
 from fluidlite.ops.kernels.numbers import check_axes, ints, summed_to
 from fluidlite.ops.kernels.overwriting import stays
@@ -82,7 +83,19 @@ def _(
 
 
 index_add = Op("index_add", "X Index AddValue -> Out", attrs={"axis": 0}, alike=("X", "AddValue"))
-index_add.shape(same_as("X"))
+
+
+@index_add.shape
+def _(X: Spec, Index: Spec, AddValue: Spec, axis: int) -> Spec:
+    check_axes("index_add", X.shape, [axis])
+    wanted = list(X.shape)
+    wanted[axis] = Index.shape[0] if Index.shape else 1
+    if not fits(AddValue.shape, tuple(wanted)):
+        raise ShapeError(
+            f"op 'index_add': AddValue must have the shape {wanted} of the slices of X, but has "
+            f"{list(AddValue.shape)}"
+        )
+    return Spec(X.shape, X.dtype)
 
 
 @index_add.kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fluidlite.base.lazy import LazyNames
 
 _NAMES = LazyNames(
-    __name__, {"fluidlite.paddle.audio.backends": "info load save"}, "backends features functional"
+    __name__, {"fluidlite.paddle.audio.backends": "info load save"}, "backends datasets features functional"
 )
 
 

@@ -75,7 +75,7 @@ def info(filepath: Any) -> AudioInfo:
         return AudioInfo(file.getframerate(), file.getnframes(), file.getnchannels(), bits, "PCM_S")
 
 
-def _samples(filepath: Any, frame_offset: int, num_frames: int) -> tuple[Any, int]:
+def read_samples(filepath: Any, frame_offset: int, num_frames: int) -> tuple[Any, int]:
     """Samples [frames, channels] and how many come a second."""
     with _opened(filepath) as file:
         if file.getsampwidth() != 2:
@@ -99,7 +99,7 @@ def load(
     """(The samples of a file as a constant of the program: [channels, frames], or [frames, channels]; how
     many come a second.) With `normalize` they lie in [-1, 1), else they are whole numbers.
     """
-    found, rate = _samples(filepath, frame_offset, num_frames)
+    found, rate = read_samples(filepath, frame_offset, num_frames)
     values = found.astype(np.float32) / _SCALE if normalize else found.astype(np.float32)
     return to_tensor(np.ascontiguousarray(values.T if channels_first else values)), rate
 

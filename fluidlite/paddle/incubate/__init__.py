@@ -8,12 +8,13 @@ _NAMES = LazyNames(
     __name__,
     {
         "fluidlite.paddle.geometric": "segment_max segment_mean segment_min segment_sum",
-        "fluidlite.paddle.incubate.graphs": "graph_reindex graph_send_recv",
+        "fluidlite.paddle.incubate.graphs": "graph_khop_sampler graph_reindex graph_sample_neighbors "
+        "graph_send_recv",
         "fluidlite.paddle.incubate.optimizers": "LookAhead ModelAverage",
         "fluidlite.paddle.incubate.operators": "identity_loss softmax_mask_fuse "
         "softmax_mask_fuse_upper_triangle",
     },
-    "autograd autotune nn",
+    "asp autograd autotune nn",
 )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.ir.variable import Variable
-from fluidlite.paddle.geometric import received, reindexed
+from fluidlite.paddle.geometric import khop_sampled, received, reindexed, sampled
 
-__all__ = ["graph_reindex", "graph_send_recv"]
+__all__ = ["graph_khop_sampler", "graph_reindex", "graph_sample_neighbors", "graph_send_recv"]
 
 
 def graph_send_recv(
@@ -33,3 +34,40 @@ def graph_reindex(
 ) -> tuple[Variable, Variable, Variable]:
     """Edges between nodes that are numbered as they come; see `paddle.geometric.reindex_graph`."""
     return reindexed("graph_reindex", x, neighbors, count)
+
+
+def graph_sample_neighbors(
+    row: Variable,
+    colptr: Variable,
+    input_nodes: Variable,
+    eids: Variable | None = None,
+    perm_buffer: Variable | None = None,
+    sample_size: int = -1,
+    return_eids: bool = False,
+    flag_perm_buffer: bool = False,
+    name: str | None = None,
+) -> tuple[Variable, ...]:
+    """Neighbours of nodes, drawn at random; see `paddle.geometric.sample_neighbors`."""
+    if flag_perm_buffer and perm_buffer is None:
+        raise ValueError("`perm_buffer` should not be None if `flag_perm_buffer` is True.")
+    buffer = perm_buffer if flag_perm_buffer else None
+    layer = "graph_sample_neighbors"
+    return sampled(layer, row, colptr, input_nodes, sample_size, eids, return_eids, buffer)
+
+
+def graph_khop_sampler(
+    row: Variable,
+    colptr: Variable,
+    input_nodes: Variable,
+    sample_sizes: Sequence[int],
+    sorted_eids: Variable | None = None,
+    return_eids: bool = False,
+    name: str | None = None,
+) -> tuple[Variable, ...]:
+    """Neighbours of nodes, those of these neighbours, and so on, at most as many of each as `sample_sizes`
+    says for the step; see `paddle.geometric.sample_neighbors`.
+
+    Returns the sources and the targets of the edges, [edges, 1], with nodes numbered as they come; which node
+    each number is; the numbers of `input_nodes`; and with `return_eids` what `sorted_eids` calls the edges.
+    """
+    return khop_sampled(row, colptr, input_nodes, sample_sizes, sorted_eids, return_eids)

@@ -15,7 +15,7 @@ from fluidlite.base.open_sizes import fits, opened
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle import defaults
-from fluidlite.paddle.build import append, check_axis, dimension, need_float, need_variable
+from fluidlite.paddle.build import append, check_axis, dimension, need_dims, need_float, need_variable
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.contraction import einsum
 from fluidlite.paddle.tensor.creation import arange, assign, full_like, to_tensor
@@ -175,6 +175,7 @@ def index_put(
 
 def index_fill(x: Variable, index: Variable, axis: int, value: Any, name: str | None = None) -> Variable:
     """x with `value` in the slices along `axis` that `index` names."""
+    need_dims(value, "value", "index_fill", 0)
     if not isinstance(value, Variable):
         value = assign(np.array(value, "float32" if isinstance(value, float) else "int64"))
     if value.dtype != x.dtype:
@@ -209,6 +210,7 @@ def repeat_interleave(
     if axis is None:
         x, axis = flatten(x), 0
     inputs = {"X": [x]}
+    need_dims(repeats, "repeats", "repeat_interleave", 1)
     if isinstance(repeats, Variable):
         inputs["RepeatsTensor"] = [repeats]
     attrs = {"dim": axis, "Repeats": repeats if isinstance(repeats, Integral) else 0}
@@ -269,6 +271,7 @@ def unflatten(x: Variable, axis: int, shape: Any, name: str | None = None) -> Va
     if isinstance(axis, bool) or not isinstance(axis, Integral):
         raise TypeError(f"Invalid type: `axis` should be int, but received {type(axis)}.")
     check_axis("unflatten", axis, x)
+    need_dims(shape, "shape", "unflatten", 1)
     rank = len(x.shape)
     axis %= rank
     if not isinstance(shape, Variable):
@@ -449,6 +452,9 @@ def _of_equal_sizes(
     return x, y
 
 
+_DISTANCES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
+
 def cdist(
     x: Variable,
     y: Variable,
@@ -458,6 +464,8 @@ def cdist(
 ) -> Variable:
     """The p-norms of the differences of each row of x and each of y."""
     need_float(x, "cdist")
+    if compute_mode not in _DISTANCES:
+        raise ValueError(f"'compute_mode' in cdist must be one of {_DISTANCES}, but is {compute_mode!r}")
     ranks = len(x.shape), len(y.shape)
     if p < 0 or min(ranks) < 2 or x.shape[-1] != y.shape[-1]:
         raise AssertionError(

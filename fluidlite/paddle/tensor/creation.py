@@ -11,6 +11,7 @@ import numpy as np
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, is_integer, to_numpy, to_vartype
 from fluidlite.base.place import Place
+from fluidlite.data_feeder import convert_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.tensors.constants import has_variable
@@ -243,12 +244,26 @@ def linspace(
 ) -> Variable:
     """`num` numbers at equal distances from `start` to `stop`."""
     kind = dtype_or_default(dtype)
+    _check_ends(start, stop, kind)
     first, last, count = _number(start, kind), _number(stop, kind), _number(num, VarType.INT32)
     inputs = {"Start": [first], "Stop": [last], "Num": [count]}
     out = append("linspace", inputs, {"dtype": int(kind)}, dtype=kind, name=name, stop_gradient=True)
     if isinstance(num, Integral):
         out._shape = (int(num),)
     return out
+
+
+_NARROW = {VarType.FP64: (VarType.FP32, VarType.INT32), VarType.INT64: (VarType.INT32,)}
+
+
+def _check_ends(start: Any, stop: Any, kind: VarType) -> None:
+    """ValueError for ends that the dtype of what lies between them cannot hold."""
+    for what, value in (("start", start), ("stop", stop)):
+        if isinstance(value, Variable) and kind in _NARROW.get(value.dtype, ()):
+            raise ValueError(
+                f"'{what}' in linspace has the data type {convert_dtype(value.dtype)}, which "
+                f"{convert_dtype(kind)} does not hold: say dtype={convert_dtype(value.dtype)!r}"
+            )
 
 
 def logspace(

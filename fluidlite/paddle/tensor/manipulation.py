@@ -13,7 +13,7 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.tensor import tensor_array_to_tensor as joined
 from fluidlite.layers.tensors.constants import has_variable, static_dims
 from fluidlite.layers.tensors.indexing import crop_tensor
-from fluidlite.paddle.build import append, check_axis, dimension, need_numbers
+from fluidlite.paddle.build import append, check_axis, dimension, need_count, need_dims, need_numbers
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.shapes import as_list, constant, number_tensors
 
@@ -116,6 +116,7 @@ def squeeze(x: Variable, axis: Any = None, name: str | None = None) -> Variable:
     """Without those of the dimensions `axis` (all, where it is None) that are 1; numbers and Variables of
     one element.
     """
+    need_dims(axis, "axis", "squeeze", 1)
     inputs, attrs = _axes_of(axis)
     return append(
         "squeeze2",
@@ -171,6 +172,7 @@ def roll(x: Variable, shifts: Any, axis: Any = None, name: str | None = None) ->
     for one in attrs["axis"]:
         check_axis("roll", one, x)
     if isinstance(shifts, Variable):
+        need_count(shifts, "shifts", "roll", max(len(attrs["axis"]), 1))
         inputs["ShiftsTensor"] = [shifts]
         attrs["shifts"] = []
     else:
@@ -270,6 +272,7 @@ def tile(x: Variable, repeat_times: Dims, name: str | None = None) -> Variable:
     inputs: dict[str, Any] = {"X": [x]}
     attrs: dict[str, Any] = {}
     if isinstance(repeat_times, Variable):
+        need_dims(repeat_times, "repeat_times", "tile", 1)
         inputs["RepeatTimes"], attrs["repeat_times"] = [repeat_times], [-1]
     else:
         attrs["repeat_times"], tensors = _repeated(repeat_times, -1)
@@ -289,11 +292,15 @@ def expand(x: Variable, shape: Dims, name: str | None = None) -> Variable:
     return append("expand_v2", inputs, attrs, dtype=x.dtype, layer="expand", name=name)
 
 
-broadcast_to = expand
+def broadcast_to(x: Variable, shape: Dims, name: str | None = None) -> Variable:
+    """As `expand`."""
+    need_dims(shape, "shape", "broadcast_to", 1)
+    return expand(x, shape, name)
 
 
 def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
     """The part of `x` of `shape`, by default all of it, from `offsets` (zeros) on."""
+    need_count(offsets, "offsets", "crop", len(x.shape))
     found: Variable = crop_tensor(x, list(x.shape) if shape is None else shape, offsets, name)
     return found
 
@@ -390,6 +397,8 @@ def shard_index(
     input: Variable, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1
 ) -> Variable:
     """The ids of one of `nshards` equal ranges of `index_num` ids, from 0; `ignore_value` for others."""
+    if not 0 <= shard_id < nshards:
+        raise ValueError(f"'shard_id' in shard_index must be between 0 and {nshards - 1}, but is {shard_id}")
     attrs = {"index_num": index_num, "nshards": nshards, "shard_id": shard_id, "ignore_value": ignore_value}
     return append("shard_index", {"X": [input]}, attrs, dtype=input.dtype, stop_gradient=True)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import REAL_PARTS, to_vartype
+from fluidlite.base.open_sizes import fits
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, check_axis
 from fluidlite.paddle.tensor.creation import arange, full, meshgrid, ones
@@ -54,9 +55,26 @@ def diagonal_scatter(
     x: Variable, y: Variable, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None
 ) -> Variable:
     """x with y on a diagonal of each matrix in the dimensions `axis1` and `axis2`."""
+    check_axis("diagonal_scatter", axis1, x)
+    check_axis("diagonal_scatter", axis2, x)
+    wanted = _diagonal_shape(x.shape, offset, axis1, axis2)
+    if not fits(y.shape, wanted):
+        raise ValueError(
+            f"'y' in diagonal_scatter must have the shape {list(wanted)} of the diagonals of {x.name}, but "
+            f"{y.name} has the shape {list(y.shape)}"
+        )
     rows = reshape(y, [1, -1]) if len(y.shape) == 1 else y
     attrs = {"offset": offset, "dim1": axis1, "dim2": axis2}
     return append("fill_diagonal_tensor", {"X": [x], "Y": [rows]}, attrs, dtype=x.dtype, name=name)
+
+
+def _diagonal_shape(shape: Sequence[int], offset: int, axis1: int, axis2: int) -> tuple[int, ...]:
+    """The shape of the diagonals of the matrices in two dimensions; -1 where that is not known."""
+    rank = len(shape)
+    rows, columns = shape[axis1], shape[axis2]
+    length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0) if min(rows, columns) >= 0 else -1
+    others = [size for at, size in enumerate(shape) if at not in (axis1 % rank, axis2 % rank)]
+    return (*others, length)
 
 
 def vander(x: Variable, n: int | None = None, increasing: bool = False, name: str | None = None) -> Variable:

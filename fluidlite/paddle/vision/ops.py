@@ -12,7 +12,7 @@ from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.boxes.yolo import yolov3_loss
-from fluidlite.paddle.build import append, append_several
+from fluidlite.paddle.build import append, append_several, need_dims
 from fluidlite.paddle.nn.functional.windows import window
 from fluidlite.paddle.nn.initializer import Normal
 from fluidlite.paddle.nn.layer.base import Layer
@@ -166,6 +166,7 @@ def _bins(output_size: Any, spatial_scale: float) -> dict[str, Any]:
 
 
 def _regions(x: Variable, boxes: Variable, boxes_num: Variable | None) -> dict[str, Any]:
+    need_dims(boxes_num, "boxes_num", "pooling of regions", 1)
     inputs = {"X": [x], "ROIs": [boxes]}
     return inputs if boxes_num is None else {**inputs, "RoisNum": [boxes_num]}
 

@@ -306,3 +306,26 @@ def _(paddle):
         return paddle.diagonal(paddle.diagonal(out))
 
     return run(static(paddle), build, x=np.zeros((3, 3, 3)))[0], [5.0, 5.0, 5.0]
+
+
+@shows("pruned-by-sign")
+def _(paddle):
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup), paddle.static.scope_guard(paddle.static.Scope()):
+        paddle.static.nn.fc(paddle.static.data("x", [None, 4]), 4)
+        paddle.static.Executor(paddle.CPUPlace()).run(startup)
+        name = main.all_parameters()[0].name
+        weight = np.full([4, 4], 0.5, "float32")
+        weight[0, 0] = weight[1, 1] = -9.0
+        paddle.static.global_scope().find_var(name).get_tensor().set(weight, paddle.CPUPlace())
+        mask = paddle.incubate.asp.prune_model(main, 2, 4, "mask_2d_best", with_mask=False)[name]
+    return [float(mask[0, 0]), float(mask[1, 1])], [1.0, 1.0]
+
+
+@shows("all-neighbours")
+def _(paddle):
+    def build(row, ends, nodes):
+        return paddle.geometric.sample_neighbors(row, ends, nodes)
+
+    feed = {"row": np.array([1, 2, 0]), "ends": np.array([0, 2, 3, 3]), "nodes": np.array([0, 1])}
+    return run(static(paddle), build, **feed), [[1, 2, 0], [2, 1]]

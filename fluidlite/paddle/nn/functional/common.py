@@ -10,12 +10,13 @@ from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.neural.conv import numbers
-from fluidlite.paddle.build import append, need_variable
+from fluidlite.paddle.build import append, need_count, need_dims, need_variable
 from fluidlite.paddle.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
+from fluidlite.paddle.nn.functional.windows import LAYOUTS
 from fluidlite.paddle.tensor.creation import full
 from fluidlite.paddle.tensor.logic import equal
 from fluidlite.paddle.tensor.manipulation import reshape
@@ -332,11 +333,20 @@ def interpolate(
         "interp_method": mode.lower(),
         "align_corners": align_corners,
         "align_mode": align_mode,
-        "data_layout": "NHWC" if data_format.endswith("C") and len(data_format) > 2 else "NCHW",
+        "data_layout": "NHWC" if _is_last(data_format, dims - 2) else "NCHW",
     }
     inputs = {"X": [x]}
     _put_size(inputs, attrs, size, scale_factor, dims - 2)
     return append(f"{mode.lower()}_interp_v2", inputs, attrs, dtype=x.dtype, name=name)
+
+
+def _is_last(data_format: str, dims: int) -> bool:
+    """As `windows.is_last`, in small letters, too, and of lines under another name."""
+    layout = data_format.upper()
+    known = (("NCW", "NWC"), *list(LAYOUTS.values())[1:])[dims - 1]
+    if layout not in known:
+        raise ValueError(f"'data_format' in interpolate must be one of {known}, but is {data_format!r}")
+    return layout == known[1]
 
 
 def _put_size(
@@ -346,6 +356,8 @@ def _put_size(
     names = ("out_d", "out_h", "out_w")[3 - dims :]
     attrs["scale"] = []
     if isinstance(size, Variable):
+        need_dims(size, "size", "interpolate", 1)
+        need_count(size, "size", "interpolate", dims)
         inputs["OutSize"] = [size]
     elif size is not None:
         given = [size] * dims if isinstance(size, Integral) else list(size)
@@ -358,6 +370,7 @@ def _put_size(
             for name, length in zip(names, given, strict=True)
         }
     elif isinstance(factor, Variable):
+        need_dims(factor, "scale_factor", "interpolate", 1)
         inputs["Scale"] = [factor]
     else:
         given = [factor] * dims if isinstance(factor, Real) else list(factor)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fluidlite.base.errors import UnsupportedError
+from fluidlite.base.open_sizes import fits
 from fluidlite.data_feeder import check_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.flow.debug import Assert
@@ -276,6 +277,15 @@ def _check_margin(margin: float) -> None:
         )
 
 
+def _check_shapes(input: Variable, positive: Variable, negative: Variable) -> None:
+    for what, each in (("positive", positive), ("negative", negative)):
+        if not fits(each.shape, input.shape):
+            raise ValueError(
+                f"'{what}' of a triplet loss must have the shape of 'input', {list(input.shape)}, but "
+                f"{each.name} has {list(each.shape)}"
+            )
+
+
 def _triplet(
     distance: Callable[[Variable, Variable], Any],
     input: Variable,
@@ -284,6 +294,7 @@ def _triplet(
     margin: float,
     swap: bool,
 ) -> Variable:
+    _check_shapes(input, positive, negative)
     near = distance(input, positive)
     far = distance(input, negative)
     if swap:

@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.neural.conv import numbers
 from fluidlite.paddle.build import append
-from fluidlite.paddle.nn.functional.windows import LAYOUTS
+from fluidlite.paddle.nn.functional.windows import LAYOUTS, is_last
 from fluidlite.paddle.tensor.creation import assign
 from fluidlite.paddle.tensor.manipulation import concat, squeeze, unsqueeze
 
@@ -33,13 +33,16 @@ def pad(
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise ValueError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
+    layout = data_format.upper()
+    if not any(layout in known for known in LAYOUTS.values()):
+        raise ValueError(f"'data_format' in pad must be one of {[*LAYOUTS.values()]}, but is {data_format!r}")
     dims = len(x.shape)
     if isinstance(pad, (list, tuple)) and mode == "constant" and len(pad) == 2 * dims:
         attrs = {"paddings": list(pad), "pad_value": float(value)}
         return append("pad", {"X": [x]}, attrs, dtype=x.dtype, name=name)
     if dims - 2 not in LAYOUTS:
         raise ValueError(f"x should have 3, 4 or 5 dimensions, but has {dims}")
-    last = data_format.endswith("C")
+    last = is_last(layout, dims - 2)
     layout = LAYOUTS[3][1 if last else 0]
     # dimensions of size one: 2.6.2 has lines in front of them, and pictures behind
     missing = {3: [2, 3] if last else [3, 4], 4: [1] if last else [2], 5: []}[dims]

@@ -22,10 +22,10 @@ from fluidlite.paddle.nn.parameters import declared_here, remember_startup
 from fluidlite.paddle.programs import begin
 from fluidlite.values.scope import global_scope
 
-__all__ = ["Function", "HookRemoveHelper", "Layer"]
+__all__ = ["Function", "HookRemoveHelper", "Layer", "snake_case"]
 
 
-def _snake_case(name: str) -> str:
+def snake_case(name: str) -> str:
     """BatchNorm2D -> batch_norm2d."""
     apart = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub("([a-z])([A-Z])", r"\1_\2", apart).lower()
@@ -62,7 +62,7 @@ class Layer:
 
     def __init__(self, name_scope: str | None = None, dtype: DTypeLike = "float32") -> None:
         begin()
-        name = _snake_case(type(self).__name__) if name_scope is None else name_scope
+        name = snake_case(type(self).__name__) if name_scope is None else name_scope
         fields = self.__dict__
         # past __setattr__, which looks into these
         fields["_parameters"], fields["_sub_layers"], fields["_buffers"] = {}, {}, {}
@@ -159,7 +159,7 @@ class Layer:
         once it is an attribute. Its dtype is the default one (`paddle.set_default_dtype`) if none is given.
         """
         begin()
-        helper = LayerHelperBase(self._full_name, _snake_case(type(self).__name__))
+        helper = LayerHelperBase(self._full_name, snake_case(type(self).__name__))
         kind = defaults.dtype_or_default(dtype)
         made = helper.create_parameter(attr, list(shape), kind, is_bias, default_initializer)
         remember_startup()
@@ -172,7 +172,7 @@ class Layer:
     ) -> Variable:
         """A variable of the program at hand, which an op must fill."""
         begin()
-        helper = LayerHelperBase(self._full_name, _snake_case(type(self).__name__))
+        helper = LayerHelperBase(self._full_name, snake_case(type(self).__name__))
         given = unique_name.generate(f"{self._full_name}._generated_var") if name is None else name
         kind = self._dtype if dtype is None else dtype
         return helper.create_variable(name=given, persistable=bool(persistable), dtype=kind)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.build import check_groups
 from fluidlite.paddle import defaults
 from fluidlite.paddle.attributes import ParamAttr
 from fluidlite.paddle.build import append
@@ -286,6 +287,7 @@ class GroupNorm(Layer):
 
     def forward(self, input: Any) -> Any:
         """`input` normalised."""
+        check_groups(input.shape[1 if self._data_format == "NCHW" else -1], self._num_groups)
         return append(
             "group_norm",
             {"X": [input], "Scale": [self.weight], "Bias": [self.bias]},

@@ -565,8 +565,7 @@ def _(xp: Any, Start: Array, Stop: Array, Num: Array, Base: Array, dtype: int) -
     kind = to_numpy(VarType(dtype))
     # whole powers are those of a whole base to whole exponents
     first, last, base = (one.reshape(-1)[0].astype(kind).item() for one in (Start, Stop, Base))
-    count = int(Num.reshape(-1)[0])
-    exponents = xp.linspace(first, last, count)
+    exponents = xp.linspace(first, last, int(Num.reshape(-1)[0]))
     return xp.asarray(base**exponents).astype(kind)
 
 

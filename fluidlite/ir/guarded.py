@@ -116,9 +116,10 @@ def _make_guard(function: Callable[..., Any], door: str, called: str) -> Callabl
             shorten(error)
             raise
 
-    # the names by which `pickle` finds it; `inspect` finds the arguments through `functools.wraps`
+    # the names by which `pickle` finds it, and the arguments that `inspect.getfullargspec` shows
     wrapper.__module__ = door
     wrapper.__qualname__ = function.__qualname__ if is_start else function.__name__
+    wrapper.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     return wrapper
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import threading
@@ -36,7 +37,7 @@ class Killer:
         for owner, name in ((os, "replace"), (os, "rename"), (serialize, "_write")):
             monkeypatch.setattr(owner, name, self.counted(getattr(owner, name)))
         # what a killed process does not do any more
-        monkeypatch.setattr(serialize.shutil, "rmtree", self.unless_killed(serialize.shutil.rmtree))
+        monkeypatch.setattr(shutil, "rmtree", self.unless_killed(shutil.rmtree))
         monkeypatch.setattr(pathlib.Path, "unlink", self.unless_killed(pathlib.Path.unlink))
 
     def counted(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -27,7 +27,7 @@ FLOORS = {
     "vgg": 3e-6,
     "alexnet": 1e-6,
     "norm_layers": 1e-6,
-    "v2_half_precision": 1e-6,
+    "v2_half_precision": 4e-6,
     "v2_images": 1e-6,
 }  # the bias before a normalisation: nothing but noise
 

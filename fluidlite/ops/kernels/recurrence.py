@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -230,8 +229,8 @@ def _kept(make: Make) -> Make:
 
     @functools.wraps(make)
     def find(xp: Any, *args: Any, **kwargs: Any) -> Any:
-        # a module that records is an object: to ask NumPy for a name that it has not takes microseconds
-        is_plain = isinstance(xp, types.ModuleType)
+        # to ask NumPy for a name that it has not takes microseconds
+        is_plain = xp is np or not hasattr(xp, "level")
         return known(xp, *args, **kwargs) if is_plain else make(xp, *args, **kwargs)
 
     return cast(Make, find)

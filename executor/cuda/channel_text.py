@@ -74,10 +74,11 @@ def _head(kind: str, steps: Sequence[ChannelStep]) -> str:
     axes = {name: axes for step in steps for name, axes in step.form.axes.items()}
     axes |= {near: _WHOLE for step in steps for _, near in step.pivots}
     written = _written(steps)
-    parameters = [
-        f"{'' if name in written else 'const '}{'T' if axes[name] == _WHOLE else 'S'}* {name}"
-        for name in arrays_of(steps)
-    ]
+    parameters = []
+    for name in arrays_of(steps):
+        kind_of_number = "T" if axes[name] == _WHOLE else "S"
+        pointer = f"{kind_of_number}* {name}"
+        parameters.append(pointer if name in written else f"const {pointer}")
     parameters += [f"Index {size}" for size in _SIZES[kind]]
     parameters += [f"S {number}" for number in numbers_of(steps)]
     return f'extern "C" __global__ void {steps[-1].form.kernel.name}({", ".join(parameters)})'

@@ -71,7 +71,7 @@ class FastBatchNorm(ChannelKernel, OwnObject):
         self.by_library = ways.get(form.kernel, self._gradient)
         alone = channel_steps(form.with_axes(y=None)) if form.kernel is BY_BATCH else ()
         self.steps_alone = [self.step_kernel(step) for step in alone if step.kind == "numbers"]
-        """What is left to do where the library has normalised."""
+        """The steps that are left where the library has normalised."""
         found = [step.form.outputs for step in self.steps if step.kind == "statistics" and alone]
         self.statistics = [self.own[name] for names in found for name in names]
         """Of a batch: mean and variance."""

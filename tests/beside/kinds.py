@@ -307,7 +307,7 @@ class Jobs(Beside):
 
 
 LOST = 0.1
-"""Where rounding alone moves a parameter by this part of it, nothing can be told about what follows."""
+"""The part of a parameter by which rounding alone moves it, so that what follows tells nothing."""
 
 
 def moves_far(mine: Facts) -> bool:

@@ -228,7 +228,8 @@ def activations_of(text: str) -> set[str]:
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            node.body = [each for each in body if not is_text(each)] or [ast.Pass()]  # type: ignore[attr-defined]
+            code = [each for each in body if not is_text(each)]
+            node.body = code or [ast.Pass()]  # type: ignore[attr-defined]
     return set(ACTIVATIONS.findall(ast.unparse(tree)))
 
 
